@@ -1,0 +1,98 @@
+"""HSPR: full-benchmark scores of software agents from a tenth of the tasks, with a posterior."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .acquisition.criteria import latent_gain, score_gain
+    from .acquisition.evaluator import Evaluator
+    from .experiments.banks import load_bank
+    from .experiments.files import load_tree, save_tree
+    from .experiments.folds import agent_folds
+    from .experiments.replay import Replay, replay
+    from .experiments.simulate import simulate_bank
+    from .inference.decision import ScorePosterior, score_posterior
+    from .inference.sobol import SobolSampler
+    from .models.config import Config
+    from .models.declaration import build_model
+    from .models.errors import (
+        DataError,
+        HSPRError,
+        ModelError,
+        SamplingError,
+    )
+    from .models.groups import TaskGroups, group_tasks
+    from .models.items import ItemFit, fit_items
+    from .models.responses import ResponseMatrix
+
+__version__ = "0.1.0"
+
+# Imported on first use: PyMC takes seconds, and `hspr --help` needs none of it.
+_HOME = {
+    "latent_gain": "acquisition.criteria",
+    "score_gain": "acquisition.criteria",
+    "Evaluator": "acquisition.evaluator",
+    "load_bank": "experiments.banks",
+    "load_tree": "experiments.files",
+    "save_tree": "experiments.files",
+    "agent_folds": "experiments.folds",
+    "Replay": "experiments.replay",
+    "replay": "experiments.replay",
+    "simulate_bank": "experiments.simulate",
+    "ScorePosterior": "inference.decision",
+    "score_posterior": "inference.decision",
+    "SobolSampler": "inference.sobol",
+    "Config": "models.config",
+    "build_model": "models.declaration",
+    "DataError": "models.errors",
+    "HSPRError": "models.errors",
+    "ModelError": "models.errors",
+    "SamplingError": "models.errors",
+    "TaskGroups": "models.groups",
+    "group_tasks": "models.groups",
+    "ItemFit": "models.items",
+    "fit_items": "models.items",
+    "ResponseMatrix": "models.responses",
+}
+
+__all__ = [
+    "Config",
+    "DataError",
+    "Evaluator",
+    "HSPRError",
+    "ItemFit",
+    "ModelError",
+    "Replay",
+    "ResponseMatrix",
+    "SamplingError",
+    "ScorePosterior",
+    "SobolSampler",
+    "TaskGroups",
+    "__version__",
+    "agent_folds",
+    "build_model",
+    "fit_items",
+    "group_tasks",
+    "latent_gain",
+    "load_bank",
+    "load_tree",
+    "replay",
+    "save_tree",
+    "score_gain",
+    "score_posterior",
+    "simulate_bank",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,1 @@
+"""Criteria, budgets and the ask/tell evaluator."""

@@ -1,0 +1,248 @@
+"""The application and its commands. PyMC is imported only by the commands that compute."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..models.config import Config
+from ..models.errors import DataError
+from .output import print_json, print_rows
+
+app = typer.Typer(
+    name="hspr",
+    help="Recover an agent's full-benchmark score from a tenth of its tasks, with a posterior.",
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+bank_app = typer.Typer(help="Look at response matrices.")
+app.add_typer(bank_app, name="bank")
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Missing = Annotated[
+    str,
+    typer.Option(help="Missing outcomes: refuse, fail (count as not solved), drop-task or model."),
+]
+BankName = Annotated[
+    str, typer.Argument(metavar="BANK", help="A bank's name (hspr bank list) or a file.")
+]
+Budget = Annotated[
+    str, typer.Option(help="Tasks to run: a number (30), a share (0.1) or a percentage (10%).")
+]
+Nodes = Annotated[int, typer.Option(min=2, help="Nodes of the importance sampler, a power of two.")]
+
+_DEFAULTS = Config()
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from .. import __version__
+
+        print(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _hspr(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """Take the options that stand before a command."""
+
+
+@app.command()
+def demo(
+    output: Annotated[Path, typer.Option(help="Files to write, without suffix.")] = Path(
+        "hspr-demo"
+    ),
+    budget: Budget = "10%",
+    seed: Annotated[int, typer.Option(min=0, help="Seed of target and queries.")] = 0,
+    json: Json = False,
+) -> None:
+    """Evaluate one agent of the simulated bank at a tenth of its tasks."""
+    from ..acquisition.evaluator import Evaluator
+    from ..experiments.banks import load_bank
+    from ..experiments.files import require_writable, save_tree
+    from ..experiments.pictures import plot_score, save_picture
+
+    if output.name in ("", ".."):
+        raise DataError(f"output must name files, got {str(output)!r}; try hspr-demo")
+    files = [Path(f"{output}{suffix}") for suffix in (".nc", ".png")]
+    for file in files:
+        require_writable(file)
+    bank = load_bank("simulated")
+    target = bank.agents[seed % len(bank.agents)]
+    source, outcomes = bank.hold_out(target)
+    evaluator = Evaluator(source, Config(), budget=parse_budget(budget), seed=seed)
+    while (task := evaluator.ask()) is not None:
+        evaluator.tell(task, int(outcomes.sel(task=task)))
+    score, truth = evaluator.score(), float(outcomes.mean())
+    tree = evaluator.posterior
+    save_tree(tree, files[0])
+    save_picture(plot_score(tree, score, truth=truth), files[1])
+    low, high = score.interval(0.9)
+    if json:
+        print_json(
+            {
+                "bank": bank.name,
+                "target": target,
+                "budget": evaluator.budget,
+                "tasks": score.n_tasks,
+                "estimate": score.estimate,
+                "interval": [low, high],
+                "interval_prob": 0.9,
+                "truth": truth,
+                "observed_share": score.observed_share if score.n_observed else None,
+                "sd": score.sd,
+                "ess": score.ess,
+                "files": [str(file) for file in files],
+            }
+        )
+        return
+    solved = f", {score.observed_share:.1%} of them solved" if score.n_observed else ""
+    print_rows(
+        {
+            "bank": f"{bank.name}: {len(bank.agents)} agents x {score.n_tasks} tasks",
+            "target": f"{target}, {score.n_observed} tasks run{solved}",
+            "estimate": f"{score.estimate:.1%}",
+            "interval": f"{low:.1%} to {high:.1%} (90 %, equal-tailed, model posterior)",
+            "truth": f"{truth:.1%}",
+            "saved": ", ".join(str(file) for file in files),
+        }
+    )
+
+
+@bank_app.command("list")
+def bank_list(json: Json = False) -> None:
+    """List the banks that are known by name."""
+    from ..experiments.banks import BANKS
+
+    if json:
+        print_json(
+            [
+                {"name": b.name, "title": b.title, "agents": b.agents, "tasks": b.tasks}
+                for b in BANKS.values()
+            ]
+        )
+    else:
+        print_rows({b.name: f"{b.title}, {b.agents} x {b.tasks}" for b in BANKS.values()})
+
+
+@bank_app.command("info")
+def bank_info(
+    bank: BankName = "simulated", missing: Missing = "refuse", json: Json = False
+) -> None:
+    """Count agents, tasks, missing outcomes, signatures and scores of a bank."""
+    from ..experiments.banks import describe_bank, load_bank
+
+    description = describe_bank(load_bank(bank, missing=missing))
+    if json:
+        print_json(description)
+        return
+    print_rows(
+        {
+            name.replace("_", " "): f"{value:.1%}" if name.endswith("score") else str(value)
+            for name, value in description.items()
+            if value is not None
+        }
+    )
+
+
+@app.command()
+def replay(
+    bank: BankName,
+    budget: Budget = "10%",
+    seeds: Annotated[int, typer.Option(min=1, help="Query seeds 0 to SEEDS - 1.")] = 5,
+    rank: Annotated[int, typer.Option(help="Residual factors.")] = _DEFAULTS.rank,
+    precision: Annotated[
+        float, typer.Option(help="Prior precision of the residual coordinates.")
+    ] = _DEFAULTS.precision,
+    kappa: Annotated[float, typer.Option(help="Strength of group rates.")] = _DEFAULTS.kappa,
+    criterion: Annotated[str, typer.Option(help="score or latent.")] = _DEFAULTS.criterion,
+    calibration: Annotated[
+        float, typer.Option(help="Share of the mean residual added to the decision.")
+    ] = _DEFAULTS.calibration,
+    decision: Annotated[str, typer.Option(help="median or mean.")] = _DEFAULTS.decision,
+    target: Annotated[
+        list[str] | None, typer.Option(help="Evaluate this agent only; may be repeated.")
+    ] = None,
+    folds: Annotated[int, typer.Option(help="Folds over agents.")] = 4,
+    nodes: Nodes = 8192,
+    missing: Missing = "refuse",
+    jobs: Annotated[int, typer.Option(help="Parallel workers; -1 uses all cores.")] = -1,
+    output: Annotated[Path | None, typer.Option(help="Write a CSV of all runs here.")] = None,
+    json: Json = False,
+) -> None:
+    """Evaluate every agent of a bank as a held-out target and compare with its true score."""
+    config = Config(rank, precision, kappa, criterion, calibration, decision)
+    from ..experiments.banks import load_bank
+    from ..experiments.files import require_writable
+    from ..experiments.replay import replay as run_replay
+
+    if output is not None:
+        require_writable(output)
+    result = run_replay(
+        load_bank(bank, missing=missing),
+        config,
+        budget=parse_budget(budget),
+        seeds=range(seeds),
+        targets=target,
+        folds=folds,
+        nodes=nodes,
+        n_jobs=jobs,
+        progress=True,
+    )
+    if output is not None:
+        result.to_csv(output)
+    summary = result.summary()
+    if json:
+        print_json(summary)
+        return
+    tau = summary["tau"]
+    print_rows(
+        {
+            "bank": f"{summary['bank']}: {summary['agents']} agents x {summary['tasks']} tasks",
+            "budget": f"{summary['budget']} tasks, {summary['runs']} runs",
+            "MAE": f"{summary['mae']:.3f} pp",
+            "MaxErr": f"{summary['max_error']:.3f} pp",
+            "tau-b": "undefined (fewer than two distinct scores)" if tau is None else f"{tau:.3f}",
+            "90 % interval": f"covers {summary['coverage']:.1%}, width {summary['width']:.2f} pp",
+            "time": f"{summary['seconds_per_run']:.2f} s a run",
+        }
+    )
+
+
+def parse_budget(text: str) -> int | float:
+    """Read a budget: a whole number of tasks, a share with a decimal point, or a percentage.
+
+    Parameters
+    ----------
+    text : str
+        Such as "30", "0.1" or "10%".
+
+    Returns
+    -------
+    int or float
+        As `budget_tasks` takes it.
+
+    Raises
+    ------
+    DataError
+        If the text is none of these.
+    """
+    cleaned = text.strip()
+    try:
+        if cleaned.endswith("%"):
+            return float(cleaned[:-1]) / 100
+        return float(cleaned) if "." in cleaned or "e" in cleaned.lower() else int(cleaned)
+    except ValueError:
+        raise DataError(
+            "budget must be a number of tasks (30), a share (0.1) or a percentage (10%), got "
+            f"{text!r}"
+        ) from None

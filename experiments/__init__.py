@@ -1,0 +1,1 @@
+"""Banks, simulator, folds, replay, metrics and pictures."""

@@ -1,0 +1,1 @@
+"""Proposal, importance sampler, predictive draws, decision and diagnostics."""

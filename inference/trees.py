@@ -1,0 +1,185 @@
+"""The posterior as an `xarray.DataTree`: the only place of this package that knows xarray.
+
+Legend of shapes: J nodes, K latent coordinates, G groups, D draws.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from ..models.errors import DataError
+from .diagnostics import effective_sample_size, log_evidence, pareto_k
+from .family import RateFamily
+from .nodes import WeightedNodes
+from .predictive import stratified_nodes
+from .proposal import Proposal
+
+
+def working_tree(family: RateFamily, arrays: WeightedNodes) -> xr.DataTree:
+    """Build a tree of views on a sampler's arrays.
+
+    Parameters
+    ----------
+    family : RateFamily
+        The model: names and labels.
+    arrays : WeightedNodes
+        The sampler's arrays.
+
+    Returns
+    -------
+    xarray.DataTree
+        Groups ``importance`` (dimension ``node``: z, log_weight, mean_score, and mean_rate,
+        rate_alpha, rate_beta by group), ``observed_data`` and ``constant_data``.
+    """
+    latent, group = family.dims["latent"], family.dims["group"]
+    by_group = ("node", group)
+    importance = xr.Dataset(
+        {
+            family.latent: (("node", latent), arrays.z),
+            "log_weight": ("node", arrays.log_weight),
+            "mean_score": ("node", arrays.mean_score),
+            "mean_rate": (by_group, arrays.mean_rate.T),
+            "rate_alpha": (by_group, arrays.rate_alpha.T),
+            "rate_beta": (by_group, arrays.rate_beta.T),
+        },
+        attrs={"latent": family.latent, "rate": family.rate, "group": group},
+    )
+    observed = xr.Dataset(
+        {"successes": (group, arrays.successes), "trials": (group, arrays.trials)}
+    )
+    constant = xr.Dataset({"group_size": (group, arrays.size)})
+    groups = {"importance": importance, "observed_data": observed, "constant_data": constant}
+    return xr.DataTree.from_dict(groups)
+
+
+def group_dataset(tree: xr.DataTree, name: str) -> xr.Dataset:
+    """Return one group of a posterior tree, without a copy.
+
+    Parameters
+    ----------
+    tree : xarray.DataTree
+        A posterior.
+    name : str
+        Name of the group.
+
+    Returns
+    -------
+    xarray.Dataset
+
+    Raises
+    ------
+    DataError
+        If the tree has no such group.
+    """
+    if name not in tree.children:
+        found = ", ".join(tree.children) or "none"
+        raise DataError(
+            f"the posterior tree has no group {name!r} (found: {found}); take the tree of a "
+            "SobolSampler or an Evaluator"
+        )
+    return tree.children[name].dataset
+
+
+def posterior_tree(
+    family: RateFamily,
+    arrays: WeightedNodes,
+    proposal: Proposal,
+    *,
+    draws: int,
+    seed: int,
+    sobol_seed: int,
+) -> xr.DataTree:
+    """Build a tree that no later update changes.
+
+    Parameters
+    ----------
+    family : RateFamily
+        The model: names, labels and data.
+    arrays : WeightedNodes
+        The sampler's arrays.
+    proposal : Proposal
+        The proposal that placed the nodes.
+    draws : int
+        Equally weighted draws D of the stratified resample.
+    seed : int
+        Seed of the resampling and of the predictive draws.
+    sobol_seed : int
+        Seed of the nodes' scramble, recorded.
+
+    Returns
+    -------
+    xarray.DataTree
+        The groups of `working_tree`, copied and labelled, ``posterior`` (chain, draw: latent state,
+        ``p`` = mean rate given the latent state alone, rates) and ``posterior_predictive`` (score,
+        unqueried_successes).
+    """
+    if draws < 1:
+        raise DataError(f"draws must be a whole number from 1, got {draws!r}")
+    latent, group = family.dims["latent"], family.dims["group"]
+    labels = {dim: _labels(family.coords[role]) for role, dim in family.dims.items()}
+
+    def kept(dataset: xr.Dataset) -> xr.Dataset:
+        present = {dim: values for dim, values in labels.items() if dim in dataset.dims}
+        return dataset.copy(deep=True).assign_coords(present)
+
+    groups = {name: kept(node.to_dataset()) for name, node in working_tree(family, arrays).items()}
+    groups["importance"] = (
+        groups["importance"]
+        .assign(
+            proposal_mean=(latent, proposal.center),
+            proposal_covariance=((latent, f"{latent}_other"), proposal.covariance),
+        )
+        .assign_attrs(
+            ess=effective_sample_size(arrays.weight),
+            pareto_k=pareto_k(arrays.log_weight),
+            max_weight=float(arrays.weight.max()),
+            log_evidence=log_evidence(arrays.log_weight),
+            proposal="gaussian" if np.isinf(proposal.dof) else "student",
+            sobol_seed=sobol_seed,
+        )
+    )
+    groups["constant_data"] = groups["constant_data"].assign(
+        {
+            name: (dims, values)
+            for name, (dims, values) in family.data.items()
+            # The observations are in observed_data, by group.
+            if set(dims) <= set(labels) and name != "group_size"
+        }
+    )
+
+    rng = np.random.default_rng(seed)
+    node = stratified_nodes(arrays.weight, draws, rng)
+    # Shuffled, since ArviZ reads the order of draws as time.
+    rng.shuffle(node)
+    z = arrays.z[node]
+    alpha, beta, _ = family.evaluate(z)
+    rate = rng.beta(arrays.rate_alpha[:, node].T, arrays.rate_beta[:, node].T)
+    unqueried = rng.binomial(arrays.unqueried, rate)
+    score = (arrays.successes.sum() + unqueried.sum(axis=1)) / arrays.size.sum()
+    sample = ("chain", "draw")
+    coords = {"chain": [0], "draw": np.arange(draws)}
+    groups["posterior"] = xr.Dataset(
+        {
+            family.latent: ((*sample, latent), z[None]),
+            "p": ((*sample, group), (alpha / (alpha + beta))[None]),
+            family.rate: ((*sample, group), rate[None]),
+        },
+        coords=coords | labels,
+    )
+    groups["posterior_predictive"] = xr.Dataset(
+        {
+            "score": (sample, score[None]),
+            "unqueried_successes": ((*sample, group), unqueried[None]),
+        },
+        coords=coords | {group: labels[group]},
+    )
+    order = ("posterior", "posterior_predictive", "importance", "observed_data", "constant_data")
+    return xr.DataTree.from_dict({name: groups[name] for name in order})
+
+
+def _labels(values: list[Any]) -> np.ndarray:
+    array = np.array(values)
+    return array.astype(object) if array.dtype.kind == "U" else array

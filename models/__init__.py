@@ -1,0 +1,1 @@
+"""Response matrix, item fit, groups and the PyMC model."""

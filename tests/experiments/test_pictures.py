@@ -1,0 +1,117 @@
+"""The picture of a score posterior shows its numbers where they are."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+
+from hspr.acquisition.evaluator import Evaluator
+from hspr.experiments.pictures import plot_score, save_picture
+from hspr.models.config import Config
+from hspr.models.errors import DataError
+from hspr.tests.oracles_models import random_matrix
+
+BANK_SEED = 4801
+SOURCE = random_matrix(6, 20, seed=BANK_SEED)
+
+
+@pytest.fixture(autouse=True)
+def no_window() -> Iterator[None]:
+    with mpl.rc_context({"backend": "agg"}):
+        yield
+    plt.close("all")
+
+
+def evaluated(outcomes: int) -> Evaluator:
+    evaluator = Evaluator(SOURCE, Config(rank=1), budget=outcomes, nodes=128)
+    while (task := evaluator.ask()) is not None:
+        evaluator.tell(task, len(evaluator.outcomes) % 2)
+    return evaluator
+
+
+def draw(evaluator: Evaluator, **settings: float) -> Any:
+    """Return the axes of the picture."""
+    collection = plot_score(evaluator.posterior, evaluator.score(), **settings)
+    return collection.viz["plot"]["score"].item()
+
+
+def lines(axes: Any) -> dict[str, float]:
+    """Return the position of each vertical line by the first word of its label."""
+    return {
+        line.get_label().split()[0]: line.get_xdata()[0]
+        for line in axes.lines
+        if not line.get_label().startswith("_")
+    }
+
+
+def band(axes: Any) -> tuple[float, float]:
+    (patch,) = (patch for patch in axes.patches if "interval" in str(patch.get_label()))
+    return patch.get_x(), patch.get_x() + patch.get_width()
+
+
+def test_plot_score_draws_its_numbers_in_per_cent() -> None:
+    evaluator = evaluated(6)
+    score = evaluator.score()
+    axes = draw(evaluator, truth=0.35)
+    assert lines(axes) == pytest.approx(
+        {"estimate": 100 * score.estimate, "observed": 50.0, "truth": 35.0}
+    )
+    assert band(axes) == pytest.approx(tuple(100 * np.array(score.interval(0.9))))
+    labels = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert labels == [
+        "90% interval",
+        f"estimate {score.estimate:.1%}",
+        "observed share 50.0%",
+        "truth 35.0%",
+    ]
+    assert axes.get_title() == "score posterior after 6 of 20 tasks"
+    assert "%" in axes.get_xlabel()
+
+
+def test_plot_score_draws_the_interval_asked_for() -> None:
+    evaluator = evaluated(6)
+    axes = draw(evaluator, prob=0.5)
+    assert band(axes) == pytest.approx(tuple(100 * np.array(evaluator.score().interval(0.5))))
+    assert "50% interval" in [text.get_text() for text in axes.get_legend().get_texts()]
+
+
+def test_plot_score_leaves_out_what_is_unknown() -> None:
+    assert set(lines(draw(evaluated(6)))) == {"estimate", "observed"}
+    assert set(lines(draw(evaluated(0)))) == {"estimate"}
+
+
+@pytest.mark.parametrize("outcomes", [0, 6, 19, 20])
+def test_plot_score_bins_hold_whole_scores(outcomes: int) -> None:
+    evaluator = evaluated(outcomes)
+    predictive = evaluator.posterior["posterior_predictive"].to_dataset()
+    draws = 100 * predictive["score"].values
+    axes = draw(evaluator)
+    (height,) = (line.get_ydata() for line in axes.lines if line.get_label().startswith("_"))
+    (edge,) = (line.get_xdata() for line in axes.lines if line.get_label().startswith("_"))
+    inner = (edge[np.isfinite(height)] * 20 / 100).round(6)
+    # Every edge lies half-way between two possible scores, and the bins take all draws in.
+    np.testing.assert_allclose(inner % 1, 0.5)
+    assert inner.min() * 5 < draws.min()
+    assert inner.max() * 5 > draws.max()
+
+
+@pytest.mark.parametrize("outcomes", [0, 6, 20])
+def test_save_picture_writes_a_png(outcomes: int, tmp_path: Path) -> None:
+    evaluator = evaluated(outcomes)
+    picture = plot_score(evaluator.posterior, evaluator.score(), truth=0.35)
+    path = save_picture(picture, tmp_path / "score.png")
+    content = path.read_bytes()
+    assert content.startswith(b"\x89PNG\r\n\x1a\n")
+    assert content.endswith(b"IEND\xaeB`\x82")
+    assert [file.name for file in tmp_path.iterdir()] == ["score.png"]
+
+
+def test_save_picture_refuses_a_missing_folder(tmp_path: Path) -> None:
+    evaluator = evaluated(0)
+    picture = plot_score(evaluator.posterior, evaluator.score())
+    with pytest.raises(DataError, match=r"cannot write .*score\.png: No such file or directory"):
+        save_picture(picture, tmp_path / "none" / "score.png")
