@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .experiments.replay import Replay, replay
     from .experiments.simulate import simulate_bank
     from .inference.decision import ScorePosterior, score_posterior
+    from .inference.quadrature import QuadraturePosterior, integrate
     from .inference.sobol import SobolSampler
     from .models.config import Config
     from .models.declaration import build_model
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
         HSPRError,
         ModelError,
         SamplingError,
+        SamplingWarning,
     )
     from .models.groups import TaskGroups, group_tasks
     from .models.items import ItemFit, fit_items
@@ -43,6 +45,8 @@ _HOME = {
     "simulate_bank": "experiments.simulate",
     "ScorePosterior": "inference.decision",
     "score_posterior": "inference.decision",
+    "QuadraturePosterior": "inference.quadrature",
+    "integrate": "inference.quadrature",
     "SobolSampler": "inference.sobol",
     "Config": "models.config",
     "build_model": "models.declaration",
@@ -50,6 +54,7 @@ _HOME = {
     "HSPRError": "models.errors",
     "ModelError": "models.errors",
     "SamplingError": "models.errors",
+    "SamplingWarning": "models.errors",
     "TaskGroups": "models.groups",
     "group_tasks": "models.groups",
     "ItemFit": "models.items",
@@ -64,9 +69,11 @@ __all__ = [
     "HSPRError",
     "ItemFit",
     "ModelError",
+    "QuadraturePosterior",
     "Replay",
     "ResponseMatrix",
     "SamplingError",
+    "SamplingWarning",
     "ScorePosterior",
     "SobolSampler",
     "TaskGroups",
@@ -75,6 +82,7 @@ __all__ = [
     "build_model",
     "fit_items",
     "group_tasks",
+    "integrate",
     "latent_gain",
     "load_bank",
     "load_tree",

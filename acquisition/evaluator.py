@@ -10,6 +10,7 @@ import xarray as xr
 
 from ..inference.decision import ScorePosterior, score_posterior
 from ..inference.sobol import NODES, SEED, SobolSampler
+from ..inference.trees import add_outcomes, plain_attributes
 from ..models.config import Config
 from ..models.declaration import build_model
 from ..models.errors import DataError, SamplingWarning
@@ -40,6 +41,8 @@ class Evaluator:
         Seed of the nodes' scramble.
     proposal : {"gaussian", "student"}, default "gaussian"
         Proposal of the importance sampler.
+    agent : str, default None
+        Name of the target, recorded in the posterior; None leaves it out.
 
     Raises
     ------
@@ -64,6 +67,7 @@ class Evaluator:
         nodes: int = NODES,
         sobol_seed: int = SEED,
         proposal: str = "gaussian",
+        agent: str | None = None,
     ) -> None:
         self.config = Config() if config is None else config
         self.groups = (
@@ -71,6 +75,7 @@ class Evaluator:
         )
         self.budget = budget_tasks(budget, len(self.groups.tasks))
         self.seed = seed
+        self.agent = agent
         self.sampler = SobolSampler(
             build_model(self.groups, self.config), nodes=nodes, seed=sobol_seed, proposal=proposal
         )
@@ -180,15 +185,21 @@ class Evaluator:
 
     @property
     def posterior(self) -> xr.DataTree:
-        """The present posterior as a tree for ArviZ, with tasks, outcomes and settings."""
+        """The present posterior as a tree for ArviZ, with tasks, outcomes and settings.
+
+        Beside the groups of `SobolSampler.posterior`, ``outcome`` over the dimension ``query``: in
+        ``observed_data`` what was told, in order, and in ``posterior_predictive`` replicates of it,
+        as ArviZ's predictive checks compare them.
+        """
         tree = self.sampler.posterior()
         tasks = np.array(self.groups.tasks, dtype=object)
-        told = np.array(list(self.outcomes), dtype=object)
-        values = np.array(list(self.outcomes.values()), dtype=np.int64)
-        tree["observed_data"]["outcome"] = xr.DataArray(
-            values, dims="query", coords={"query": np.arange(len(values))}
+        add_outcomes(
+            tree,
+            tasks=list(self.outcomes),
+            outcomes=list(self.outcomes.values()),
+            groups=[int(self.groups.group_of_task[self._index[task]]) for task in self.outcomes],
+            seed=SEED,
         )
-        tree["observed_data"]["queried_task"] = xr.DataArray(told, dims="query")
         tree["constant_data"]["group_of_task"] = xr.DataArray(
             self.groups.group_of_task, dims="task", coords={"task": tasks}
         )
@@ -196,8 +207,9 @@ class Evaluator:
             "bank": self.groups.bank,
             "budget": self.budget,
             "query_seed": self.seed,
+            "agent": self.agent,
         }
-        tree["constant_data"].attrs.update(settings)
+        tree["constant_data"].attrs.update(plain_attributes(settings))
         return tree
 
     def _open_tasks(self, group: int, taken: set[str]) -> list[str]:

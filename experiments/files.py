@@ -12,6 +12,7 @@ from pathlib import Path
 
 import xarray as xr
 
+from ..inference.trees import plain_attributes
 from ..models.errors import DataError
 
 
@@ -105,7 +106,8 @@ def save_tree(tree: xr.DataTree, path: str | os.PathLike[str]) -> Path:
     Parameters
     ----------
     tree : xarray.DataTree
-        The posterior.
+        The posterior. Attributes that netCDF has no type for are written as JSON, those that are
+        None are left out.
     path : str or path-like
         Target file.
 
@@ -119,11 +121,19 @@ def save_tree(tree: xr.DataTree, path: str | os.PathLike[str]) -> Path:
     DataError
         If the folder does not exist or cannot be written.
     """
-    # Encodings of a loaded file would cut longer ids that were added since.
-    clean = tree.map_over_datasets(lambda dataset: dataset.drop_encoding())
+    clean = tree.map_over_datasets(_writable)
     with written_whole(path) as part:
         clean.to_netcdf(part, engine="h5netcdf")
     return Path(path)
+
+
+def _writable(dataset: xr.Dataset) -> xr.Dataset:
+    # Encodings of a loaded file would cut longer ids that were added since.
+    clean = dataset.drop_encoding()
+    clean.attrs = plain_attributes(clean.attrs)
+    for variable in clean.variables.values():
+        variable.attrs = plain_attributes(variable.attrs)
+    return clean
 
 
 def load_tree(path: str | os.PathLike[str]) -> xr.DataTree:

@@ -67,6 +67,8 @@ class ScorePosterior:
         False if fewer than a twentieth of the nodes count, or their tail is heavy (Pareto k above
         0.7) and fewer than half of them count. Take the Student-t proposal or more nodes then.
         """
+        if self.n_observed == self.n_tasks:
+            return True  # nothing is left to weight
         share = self.ess / self.nodes
         return share >= 0.05 and (self.pareto_k <= 0.7 or share >= 0.5)
 

@@ -5,11 +5,18 @@ Legend of shapes: J nodes, K latent coordinates, G groups.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
 
+from ..models.errors import ModelError
 from .diagnostics import normalised_weights
+from .family import RateFamily
+from .kernels import fill_nodes
+
+# Nodes evaluated at a time: large enough for array speed, small enough for the caches.
+_BLOCK = 512
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,27 +49,28 @@ class WeightedNodes:
 
     @classmethod
     def empty(
-        cls, size: np.ndarray, successes: np.ndarray, trials: np.ndarray, nodes: int, n_latent: int
+        cls, size: np.ndarray, successes: np.ndarray, trials: np.ndarray, z: np.ndarray
     ) -> WeightedNodes:
-        """Allocate the arrays of the nodes for given counts.
+        """Allocate the arrays for given counts and latent states.
 
         Parameters
         ----------
         size, successes, trials : numpy.ndarray of int, shape (G,)
             Counts; copied.
-        nodes, n_latent : int
-            J and K.
+        z : numpy.ndarray, shape (J, K)
+            Latent states; kept.
 
         Returns
         -------
         WeightedNodes
         """
+        nodes = len(z)
         by_group = (len(size), nodes)
         return cls(
             size=size.copy(),
             successes=successes.copy(),
             trials=trials.copy(),
-            z=np.empty((nodes, n_latent)),
+            z=z,
             log_weight=np.empty(nodes),
             mean_score=np.empty(nodes),
             rate_alpha=np.empty(by_group),
@@ -83,3 +91,79 @@ class WeightedNodes:
     def copy(self) -> WeightedNodes:
         """Return a copy that shares nothing with this one."""
         return WeightedNodes(**{f.name: getattr(self, f.name).copy() for f in fields(self)})
+
+
+def evaluate_nodes(family: RateFamily, arrays: WeightedNodes) -> None:
+    """Evaluate the model at the nodes: everything but the proposal's share of the weights.
+
+    Parameters
+    ----------
+    family : RateFamily
+        The model.
+    arrays : WeightedNodes
+        Its latent states and counts are read, all else is written; ``log_weight`` becomes the log
+        of prior times likelihood.
+    """
+    nodes = len(arrays.z)
+    log_prior = np.empty(nodes)
+    for first in range(0, nodes, _BLOCK):
+        block = slice(first, first + _BLOCK)
+        alpha, beta, log_prior[block] = family.evaluate(arrays.z[block])
+        fill_nodes(
+            first,
+            alpha,
+            beta,
+            arrays.successes,
+            arrays.trials,
+            arrays.size,
+            arrays.rate_alpha,
+            arrays.rate_beta,
+            arrays.mean_rate,
+            arrays.log_weight,
+            arrays.mean_score,
+        )
+    arrays.log_weight[:] += log_prior
+
+
+def validated_group_size(
+    family: RateFamily, group_size: Sequence[int] | np.ndarray | None
+) -> np.ndarray:
+    """Return the tasks of each group, from the argument or the model's data.
+
+    Parameters
+    ----------
+    family : RateFamily
+        The model.
+    group_size : sequence of int, shape (G,), or None
+        Tasks in each group; None reads the model's data named ``group_size``.
+
+    Returns
+    -------
+    numpy.ndarray of int, shape (G,)
+
+    Raises
+    ------
+    ModelError
+        If there are none, or they do not fit the rates and the observations.
+    """
+    if group_size is None:
+        if "group_size" not in family.data:
+            raise ModelError(
+                "the model has no data named 'group_size' (tasks in each group, for the score); "
+                "add pm.Data('group_size', ...) or pass group_size"
+            )
+        group_size = family.data["group_size"][1]
+    size = np.asarray(group_size)
+    n_groups = len(family.trials)
+    if size.shape != (n_groups,) or not np.issubdtype(size.dtype, np.integer) or (size < 1).any():
+        raise ModelError(
+            f"group_size must hold {n_groups} whole numbers from 1, one a rate of {family.rate!r}; "
+            f"got {np.array2string(size, threshold=6)}"
+        )
+    if (family.trials > size).any():
+        g = int(np.flatnonzero(family.trials > size)[0])
+        raise ModelError(
+            f"group {g} has {family.trials[g]} observed outcomes but {size[g]} tasks; correct "
+            "group_size or the observations"
+        )
+    return size.astype(np.int64)

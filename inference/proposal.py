@@ -299,20 +299,24 @@ def _profile(
 def _best_offset(eta: np.ndarray, kappa: np.ndarray, s: np.ndarray, n: np.ndarray) -> np.ndarray:
     """Maximise s log p + (n - s) log(1 - p) - kappa offset^2 / 2 for each group, shape (G',).
 
-    Newton's method inside a bracket that shrinks: the derivative falls in the offset.
+    The derivative falls in the offset, so its root stays bracketed. Newton's step is taken where it
+    lies in the bracket and is at most half the step before (else it may cycle between the ends of a
+    saturated logistic), and the bracket is halved where not.
     """
     low, high = -(n - s) / kappa, s / kappa
-    offset = np.zeros_like(eta)
+    offset, last = np.zeros_like(eta), high - low
     for _ in range(200):
         p = expit(eta + offset)
         slope = s - n * p - kappa * offset
         low, high = np.where(slope > 0, offset, low), np.where(slope < 0, offset, high)
-        newton = offset + slope / (n * p * (1 - p) + kappa)
-        inside = (newton >= low) & (newton <= high)
-        update = np.where(inside, newton, 0.5 * (low + high))
-        if np.allclose(update, offset, rtol=1e-14, atol=1e-14):
-            return update
+        step = slope / (n * p * (1 - p) + kappa)
+        newton = offset + step
+        quick = (newton >= low) & (newton <= high) & (np.abs(step) <= 0.5 * last)
+        update = np.where(quick, newton, 0.5 * (low + high))
+        last = np.abs(update - offset)
         offset = update
+        if (last <= 1e-13 * (1 + np.abs(offset))).all():
+            break
     return offset
 
 

@@ -13,11 +13,10 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 
-from ..models.errors import DataError, ModelError, SamplingError
+from ..models.errors import DataError, SamplingError
 from .diagnostics import effective_sample_size
 from .family import RateFamily, read_family
-from .kernels import fill_nodes
-from .nodes import WeightedNodes
+from .nodes import WeightedNodes, evaluate_nodes, validated_group_size
 from .proposal import (
     PROPOSALS,
     Proposal,
@@ -34,8 +33,6 @@ SEED = 20261005
 REFRESH_EVERY = 8
 # How often a Student-t proposal is matched anew while it serves a quarter of the nodes or fewer.
 _MATCHES = 4
-# Nodes evaluated at a time: large enough for array speed, small enough for the caches.
-_BLOCK = 512
 
 
 class SobolSampler:
@@ -100,11 +97,10 @@ class SobolSampler:
         self._proposal_kind = proposal
         sobol_points(1, nodes, seed)  # refuses a bad number of nodes before anything is allocated
         self.arrays = WeightedNodes.empty(
-            _group_size(self.family, group_size),
+            validated_group_size(self.family, group_size),
             self.family.successes,
             self.family.trials,
-            nodes,
-            len(self.family.start),
+            np.empty((nodes, len(self.family.start))),
         )
         self.refresh()
 
@@ -221,24 +217,8 @@ class SobolSampler:
         arrays = self.arrays
         nodes = len(arrays.log_weight)
         arrays.z[:], log_density = place_nodes(components, nodes, self.seed)
-        log_prior = np.empty(nodes)
-        for first in range(0, nodes, _BLOCK):
-            block = slice(first, first + _BLOCK)
-            alpha, beta, log_prior[block] = self.family.evaluate(arrays.z[block])
-            fill_nodes(
-                first,
-                alpha,
-                beta,
-                arrays.successes,
-                arrays.trials,
-                arrays.size,
-                arrays.rate_alpha,
-                arrays.rate_beta,
-                arrays.mean_rate,
-                arrays.log_weight,
-                arrays.mean_score,
-            )
-        arrays.log_weight[:] += log_prior - log_density
+        evaluate_nodes(self.family, arrays)
+        arrays.log_weight[:] -= log_density
         if np.isnan(arrays.log_weight).any() or not np.isfinite(arrays.log_weight.max()):
             center = np.array2string(components[0].center, precision=4)
             raise SamplingError(
@@ -259,28 +239,3 @@ class SobolSampler:
         (alpha if outcome else beta)[:] += 1
         np.divide(alpha, alpha + beta, out=mean)
         arrays.mean_score[:] += (outcome + left * mean - before) / arrays.size.sum()
-
-
-def _group_size(family: RateFamily, group_size: Sequence[int] | np.ndarray | None) -> np.ndarray:
-    """Return the validated tasks of each group, shape (G,)."""
-    if group_size is None:
-        if "group_size" not in family.data:
-            raise ModelError(
-                "the model has no data named 'group_size' (tasks in each group, for the score); "
-                "add pm.Data('group_size', ...) or pass group_size"
-            )
-        group_size = family.data["group_size"][1]
-    size = np.asarray(group_size)
-    n_groups = len(family.trials)
-    if size.shape != (n_groups,) or not np.issubdtype(size.dtype, np.integer) or (size < 1).any():
-        raise ModelError(
-            f"group_size must hold {n_groups} whole numbers from 1, one a rate of {family.rate!r}; "
-            f"got {np.array2string(size, threshold=6)}"
-        )
-    if (family.trials > size).any():
-        g = int(np.flatnonzero(family.trials > size)[0])
-        raise ModelError(
-            f"group {g} has {family.trials[g]} observed outcomes but {size[g]} tasks; correct "
-            "group_size or the observations"
-        )
-    return size.astype(np.int64)

@@ -5,6 +5,8 @@ Legend of shapes: J nodes, K latent coordinates, G groups, D draws.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -178,6 +180,93 @@ def posterior_tree(
     )
     order = ("posterior", "posterior_predictive", "importance", "observed_data", "constant_data")
     return xr.DataTree.from_dict({name: groups[name] for name in order})
+
+
+def add_outcomes(
+    tree: xr.DataTree,
+    *,
+    tasks: Sequence[str],
+    outcomes: Sequence[int],
+    groups: Sequence[int],
+    seed: int,
+) -> None:
+    """Add the outcomes in the order of the queries, and replicates of them, to a posterior tree.
+
+    Parameters
+    ----------
+    tree : xarray.DataTree
+        Tree of `posterior_tree`; its groups ``observed_data`` and ``posterior_predictive`` get the
+        variable ``outcome`` over the dimension ``query``, with the tasks as ``queried_task``.
+    tasks : sequence of str, length n
+        Queried tasks in order.
+    outcomes : sequence of {0, 1}, length n
+        Their outcomes.
+    groups : sequence of int, length n
+        Their groups.
+    seed : int
+        Seed of the replicates.
+
+    Notes
+    -----
+    A replicate is a Bernoulli draw at the posterior rate of the query's group. The two variables of
+    one name are what ArviZ's predictive checks compare: ``az.plot_ppc_pava(tree,
+    var_names="outcome")``.
+    """
+    rate = tree["posterior"][tree["importance"].attrs["rate"]]
+    # Apart from the generator of the draws, whose uniforms it would repeat.
+    rng = np.random.default_rng([seed, 1])
+    at_query = rate.values[..., np.asarray(groups, dtype=np.int64)]
+    replicates = (rng.random(at_query.shape) < at_query).astype(np.int64)
+    query = {"query": np.arange(len(outcomes)), "queried_task": ("query", _texts(tasks))}
+    tree["observed_data"].dataset = (
+        tree["observed_data"]
+        .to_dataset()
+        .assign(outcome=("query", np.asarray(outcomes, dtype=np.int64)))
+        .assign_coords(query)
+    )
+    tree["posterior_predictive"].dataset = (
+        tree["posterior_predictive"]
+        .to_dataset()
+        .assign(outcome=(("chain", "draw", "query"), replicates))
+        .assign_coords(query)
+    )
+
+
+def plain_attributes(settings: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return settings as attributes that every netCDF engine writes.
+
+    Parameters
+    ----------
+    settings : mapping of str to Any
+        Settings by name.
+
+    Returns
+    -------
+    dict of str to Any
+        Without those that are None; text and numbers as they are, all else (true and false,
+        lists, dictionaries) as JSON.
+    """
+    plain = {str(name): _plain(value) for name, value in settings.items()}
+    return {name: value for name, value in plain.items() if value is not None}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray) and value.ndim < 2 and value.dtype.kind in "iuf":
+        return value
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
+    if value is None or isinstance(value, str | float):
+        return value
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if whole and -(2**63) <= value < 2**63:
+        return value
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _texts(values: Sequence[str]) -> np.ndarray:
+    array = np.empty(len(values), dtype=object)
+    array[:] = list(values)
+    return array
 
 
 def _labels(values: list[Any]) -> np.ndarray:

@@ -193,7 +193,7 @@ def test_permuting_tasks_and_agents_changes_no_estimate(bank, held_out):
     rows, columns = rng.permutation(len(source.agents)), rng.permutation(len(source.tasks))
     shuffled = hspr.ResponseMatrix(source.outcomes[rows, columns], name=source.name)
     told = rng.choice(source.tasks, 13, replace=False)
-    evaluators = [hspr.Evaluator(s, nodes=NODES, budget=20) for s in (source, shuffled)]
+    evaluators = [hspr.Evaluator(s, nodes=2048, budget=20) for s in (source, shuffled)]
     for ev in evaluators:
         for task in told:
             ev.tell(task, outcomes[task])
@@ -202,6 +202,8 @@ def test_permuting_tasks_and_agents_changes_no_estimate(bank, held_out):
     assert first.sd == pytest.approx(second.sd, abs=1e-9)
 
 
+# So few nodes do not follow a target that does the opposite of every source agent, and say so.
+@pytest.mark.filterwarnings("ignore:the score posterior rests on:hspr.SamplingWarning")
 @pytest.mark.parametrize("filling", [0.0, 1.0])
 @pytest.mark.parametrize(("agents", "tasks"), [(1, 1), (1, 12), (3, 1), (4, 12)])
 @pytest.mark.parametrize("outcome", [0, 1])
@@ -241,3 +243,32 @@ def test_posterior_tells_what_was_asked_and_with_what(held_out):
     assert constant.attrs["kappa"] == 4.0 and constant.attrs["bank"] == source.name
     np.testing.assert_array_equal(constant["group_of_task"].values, ev.groups.group_of_task)
     assert list(constant["task"].values) == source.tasks
+
+
+def test_score_warns_when_its_weights_are_too_uneven(groups_far_off):
+    ev = hspr.Evaluator(groups_far_off, hspr.Config(rank=0, kappa=1.0), nodes=64, budget=30)
+    for task in groups_far_off.tasks[:30]:
+        ev.tell(task, 0)
+    with pytest.warns(hspr.SamplingWarning, match=r"use proposal='student' or more nodes"):
+        score = ev.score()
+    assert not score.trusted
+    robust = hspr.Evaluator(
+        groups_far_off, hspr.Config(rank=0, kappa=1.0), nodes=1024, budget=30, proposal="student"
+    )
+    for task in groups_far_off.tasks[:30]:
+        robust.tell(task, 0)
+    assert robust.score().trusted
+
+
+@pytest.fixture
+def groups_far_off() -> hspr.TaskGroups:
+    """Tasks that the model holds for certain, all of which will fail."""
+    return hspr.TaskGroups(
+        group_of_task=np.repeat(np.arange(3), 20),
+        size=np.full(3, 20),
+        intercept=np.array([20.0, 30.0, 40.0]),
+        slope=np.array([1.0, 1.5, 0.8]),
+        loading=np.empty((3, 0)),
+        tasks=tuple(f"t{k}" for k in range(60)),
+        bank="far off",
+    )

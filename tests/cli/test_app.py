@@ -426,6 +426,7 @@ def test_main_tells_of_a_full_disk_behind_its_output() -> None:
     with Path("/dev/full").open("w") as full:
         process = subprocess.run(
             [sys.executable, "-c", START, "bank", "list"],
+            env={key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"},
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,

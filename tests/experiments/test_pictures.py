@@ -16,7 +16,6 @@ from hspr.models.errors import DataError
 from hspr.tests.oracles_models import random_matrix
 
 BANK_SEED = 4801
-SOURCE = random_matrix(6, 20, seed=BANK_SEED)
 
 
 @pytest.fixture(autouse=True)
@@ -26,8 +25,9 @@ def no_window() -> Iterator[None]:
     plt.close("all")
 
 
-def evaluated(outcomes: int) -> Evaluator:
-    evaluator = Evaluator(SOURCE, Config(rank=1), budget=outcomes, nodes=128)
+def evaluated(outcomes: int, tasks: int = 20) -> Evaluator:
+    source = random_matrix(6, tasks, seed=BANK_SEED)
+    evaluator = Evaluator(source, Config(rank=1), budget=outcomes, nodes=128)
     while (task := evaluator.ask()) is not None:
         evaluator.tell(task, len(evaluator.outcomes) % 2)
     return evaluator
@@ -84,19 +84,19 @@ def test_plot_score_leaves_out_what_is_unknown() -> None:
     assert set(lines(draw(evaluated(0)))) == {"estimate"}
 
 
-@pytest.mark.parametrize("outcomes", [0, 6, 19, 20])
-def test_plot_score_bins_hold_whole_scores(outcomes: int) -> None:
-    evaluator = evaluated(outcomes)
+@pytest.mark.parametrize(("tasks", "outcomes"), [(20, 0), (20, 19), (20, 20), (150, 0), (151, 0)])
+def test_plot_score_bins_hold_whole_scores(tasks: int, outcomes: int) -> None:
+    evaluator = evaluated(outcomes, tasks)
     predictive = evaluator.posterior["posterior_predictive"].to_dataset()
     draws = 100 * predictive["score"].values
     axes = draw(evaluator)
     (height,) = (line.get_ydata() for line in axes.lines if line.get_label().startswith("_"))
     (edge,) = (line.get_xdata() for line in axes.lines if line.get_label().startswith("_"))
-    inner = (edge[np.isfinite(height)] * 20 / 100).round(6)
+    inner = (edge[np.isfinite(height)] * tasks / 100).round(6)
     # Every edge lies half-way between two possible scores, and the bins take all draws in.
     np.testing.assert_allclose(inner % 1, 0.5)
-    assert inner.min() * 5 < draws.min()
-    assert inner.max() * 5 > draws.max()
+    assert inner.min() < draws.min() * tasks / 100
+    assert inner.max() > draws.max() * tasks / 100
 
 
 @pytest.mark.parametrize("outcomes", [0, 6, 20])

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize
+from scipy.optimize import brentq, minimize
+from scipy.special import expit
 from scipy.stats import multivariate_normal, multivariate_t
 
 import hspr
+from hspr.inference import proposal as proposal_module
 from hspr.inference.family import read_family
 from hspr.inference.proposal import (
     Proposal,
@@ -114,3 +116,52 @@ def test_gaussian_proposal_is_the_mode_of_the_auxiliary_model(groups, kappa, his
     hessian[3:, 3:] = np.diag(w + kappa)
     covariance = np.linalg.inv(hessian)[:3, :3]
     np.testing.assert_allclose(proposal.covariance, covariance, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("eta", [-700.0, -40.0, -5.0, 0.0, 2.0, 20.0, 40.0, 700.0])
+@pytest.mark.parametrize("kappa", [1e-6, 0.25, 4.0, 1e6])
+@pytest.mark.parametrize(("s", "n"), [(0, 1), (1, 1), (0, 16), (16, 16), (3, 16), (500, 1000)])
+def test_best_offset_is_the_root(eta, kappa, s, n):
+    """Saturated logistics make a plain Newton iteration cycle between the ends of the bracket."""
+
+    def slope(offset: float) -> float:
+        return s - n * float(expit(eta + offset)) - kappa * offset
+
+    found = proposal_module._best_offset(
+        np.array([eta]), np.array([kappa]), np.array([s]), np.array([n])
+    )[0]
+    low, high = -(n - s) / kappa - 1e-9, s / kappa + 1e-9
+    expected = brentq(slope, low, high, xtol=1e-14, rtol=1e-14)
+    assert found == pytest.approx(expected, rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("precision", [0.25, 4.0])
+@pytest.mark.parametrize("kappa", [0.01, 0.25, 1.0, 100.0])
+@pytest.mark.parametrize("eta", [20.0, 40.0])
+@pytest.mark.parametrize("told", [1, 8, 30, 60])
+def test_mode_is_found_where_certain_tasks_fail(groups, eta, kappa, precision, told):
+    """The gradient of the profile vanishes at the centre, however far off the data are."""
+    from dataclasses import replace
+
+    size = np.full(3, 20)
+    bank = replace(
+        groups,
+        size=size,
+        intercept=np.array([eta, 1.4 * eta, -eta]),
+        slope=np.array([1.0, 1.5, 0.8]),
+        loading=np.empty((3, 0)),
+    )
+    n = np.clip(told - np.array([0, 20, 40]), 0, 20)
+    s = 0 * n
+    family = read_family(
+        hspr.build_model(bank, hspr.Config(rank=0, kappa=kappa, precision=precision))
+    )
+    center = gaussian_proposal(family, s, n, size).center
+
+    def height(z: float) -> float:
+        around = family.linearise(np.array([z]))
+        return proposal_module._profile(around, s[n > 0], n[n > 0], n > 0)[0]
+
+    top = height(center[0])
+    for shift in (-1.0, -1e-2, 1e-2, 1.0):
+        assert height(center[0] + shift) <= top + 1e-9

@@ -54,6 +54,23 @@ def test_fit_items_maximises_the_penalised_likelihood(m: int, missing: float) ->
     assert compared > 30
 
 
+def test_fit_items_takes_clipped_newton_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hspr.models.items._NEWTON_UPDATES", 1)
+    source = random_matrix(60, 40, seed=SOURCE_SEED, spread=3.0)
+    fit = fit_items(source)
+    design = np.column_stack([np.ones(60), fit.ability])
+    steps = []
+    for task, start in enumerate(logit(fit.initial_rate)):
+        p = expit(start + fit.ability)
+        # At the start, the penalties have no gradient.
+        gradient = design.T @ (source.values[:, task] - p)
+        hessian = design.T @ (design * (p * (1 - p))[:, None]) + np.diag([1.0, 2.0])
+        steps.append(np.linalg.solve(hessian, gradient))
+        expected = np.array([start, 1.0]) + np.clip(steps[-1], -0.5, 0.5)
+        assert (fit.intercept[task], fit.slope[task]) == pytest.approx(tuple(expected))
+    assert 0 < (np.abs(steps) > 0.5).mean() < 1
+
+
 def test_fit_items_keeps_slopes_and_intercepts_in_their_range() -> None:
     # The strong half fails one task and the weak half solves it: its slope wants to be negative.
     values = np.ones((40, 12))
@@ -91,9 +108,11 @@ def test_fit_items_ability_sd_has_a_floor() -> None:
     assert fit.ability == pytest.approx([-difference / 2 / 0.25, difference / 2 / 0.25])
 
 
-@pytest.mark.parametrize(("m", "n"), [(5, 40), (14, 60), (30, 6), (2, 20)])
-def test_fit_items_loading_is_equation_19(m: int, n: int) -> None:
-    source = random_matrix(m, n, seed=SOURCE_SEED + 1)
+@pytest.mark.parametrize(
+    ("m", "n", "spread"), [(5, 40, 1.5), (14, 60, 4.0), (30, 6, 1.5), (2, 20, 1.5)]
+)
+def test_fit_items_loading_is_equation_19(m: int, n: int, spread: float) -> None:
+    source = random_matrix(m, n, seed=SOURCE_SEED + 1, spread=spread)
     fit = fit_items(source)
     probability = expit(fit.intercept + np.outer(fit.ability, fit.slope))
     expected, singular = residual_loading(source.values, probability)

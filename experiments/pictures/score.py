@@ -1,25 +1,28 @@
-"""Pictures of posteriors, through ArviZ plots."""
+"""The picture of the score posterior."""
 
 from __future__ import annotations
 
 import math
-import os
-from pathlib import Path
 from typing import Any
 
 import arviz_plots as azp
 import numpy as np
 import xarray as xr
 
-from ..inference.decision import ScorePosterior
-from .files import written_whole
-from .metrics import PERCENT
+from ...inference.decision import ScorePosterior
+from ...inference.trees import group_dataset
+from ..metrics import PERCENT
 
 _MAX_BINS = 60
 
 
 def plot_score(
-    tree: xr.DataTree, score: ScorePosterior, *, truth: float | None = None, prob: float = 0.9
+    tree: xr.DataTree,
+    score: ScorePosterior,
+    *,
+    truth: float | None = None,
+    prob: float = 0.9,
+    figsize: tuple[float, float] = (7, 4),
 ) -> Any:
     """Draw the score posterior with estimate, interval, observed share and, if known, the truth.
 
@@ -33,13 +36,19 @@ def plot_score(
         True score as a share; None leaves it out.
     prob : float, default 0.9
         Probability of the drawn interval.
+    figsize : (float, float), default (7, 4)
+        Width and height in inches.
 
     Returns
     -------
     arviz_plots.PlotCollection
         Drawn with matplotlib; `PlotCollection.savefig` writes it.
+
+    Notes
+    -----
+    The histogram's bins hold the same number of possible scores, multiples of 1/N, each.
     """
-    draws = tree["posterior_predictive"].to_dataset()[["score"]]
+    draws = group_dataset(tree, "posterior_predictive")[["score"]]
     collection = azp.plot_dist(
         xr.DataTree.from_dict({"posterior": PERCENT * draws}),
         kind="hist",
@@ -49,7 +58,7 @@ def plot_score(
         stats={"dist": _bins(draws["score"].values, score.n_tasks)},
         visuals={"credible_interval": False, "point_estimate": False, "point_estimate_text": False},
         backend="matplotlib",
-        figure_kwargs={"figsize": (7, 4)},
+        figure_kwargs={"figsize": figsize},
     )
     axes = collection.viz["plot"]["score"].item()
     low, high = (PERCENT * end for end in score.interval(prob))
@@ -74,28 +83,3 @@ def _bins(draws: np.ndarray, n_tasks: int) -> dict[str, Any]:
     bins = math.ceil((high - low + 1) / width)
     edges = np.array([low - 0.5, low - 0.5 + bins * width]) * PERCENT / n_tasks
     return {"bins": bins, "range": tuple(edges.tolist())}
-
-
-def save_picture(collection: Any, path: str | os.PathLike[str]) -> Path:
-    """Write a picture whole.
-
-    Parameters
-    ----------
-    collection : arviz_plots.PlotCollection
-        The picture.
-    path : str or path-like
-        Target file; its suffix says the format.
-
-    Returns
-    -------
-    pathlib.Path
-        The target.
-
-    Raises
-    ------
-    DataError
-        If the folder does not exist or cannot be written.
-    """
-    with written_whole(path) as part:
-        collection.savefig(part, dpi=150)
-    return Path(path)
