@@ -13,7 +13,10 @@ if TYPE_CHECKING:
     from .experiments.folds import agent_folds
     from .experiments.replay import Replay, replay
     from .experiments.simulate import simulate_bank
+    from .inference.compare import Comparison, compare_posteriors
     from .inference.decision import ScorePosterior, score_posterior
+    from .inference.marginal import marginal_model
+    from .inference.nuts import sample_nuts
     from .inference.quadrature import QuadraturePosterior, integrate
     from .inference.sobol import SobolSampler
     from .models.config import Config
@@ -43,8 +46,12 @@ _HOME = {
     "Replay": "experiments.replay",
     "replay": "experiments.replay",
     "simulate_bank": "experiments.simulate",
+    "Comparison": "inference.compare",
+    "compare_posteriors": "inference.compare",
     "ScorePosterior": "inference.decision",
     "score_posterior": "inference.decision",
+    "marginal_model": "inference.marginal",
+    "sample_nuts": "inference.nuts",
     "QuadraturePosterior": "inference.quadrature",
     "integrate": "inference.quadrature",
     "SobolSampler": "inference.sobol",
@@ -63,6 +70,7 @@ _HOME = {
 }
 
 __all__ = [
+    "Comparison",
     "Config",
     "DataError",
     "Evaluator",
@@ -80,13 +88,16 @@ __all__ = [
     "__version__",
     "agent_folds",
     "build_model",
+    "compare_posteriors",
     "fit_items",
     "group_tasks",
     "integrate",
     "latent_gain",
     "load_bank",
     "load_tree",
+    "marginal_model",
     "replay",
+    "sample_nuts",
     "save_tree",
     "score_gain",
     "score_posterior",

@@ -152,9 +152,9 @@ class Evaluator:
                     "before; outcomes are final, start a new evaluation to replace one"
                 )
             return
-        self.sampler.update(int(self.groups.group_of_task[self._index[task]]), value)
         self.outcomes[task] = value
         self._pending.pop(task, None)
+        self.sampler.update(int(self.groups.group_of_task[self._index[task]]), value)
 
     def score(self) -> ScorePosterior:
         """Estimate the full-benchmark score from the outcomes told so far.

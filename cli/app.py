@@ -9,7 +9,24 @@ import typer
 
 from ..models.config import Config
 from ..models.errors import DataError
+from .checks import sbc
+from .options import (
+    BankName,
+    Budget,
+    Calibration,
+    Criterion,
+    Decision,
+    Json,
+    Kappa,
+    Missing,
+    Nodes,
+    Precision,
+    Rank,
+)
+from .options import parse_budget as parse_budget
 from .output import print_json, print_rows
+from .report import report
+from .validate import validate
 
 app = typer.Typer(
     name="hspr",
@@ -19,19 +36,9 @@ app = typer.Typer(
 )
 bank_app = typer.Typer(help="Look at response matrices.")
 app.add_typer(bank_app, name="bank")
-
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-Missing = Annotated[
-    str,
-    typer.Option(help="Missing outcomes: refuse, fail (count as not solved), drop-task or model."),
-]
-BankName = Annotated[
-    str, typer.Argument(metavar="BANK", help="A bank's name (hspr bank list) or a file.")
-]
-Budget = Annotated[
-    str, typer.Option(help="Tasks to run: a number (30), a share (0.1) or a percentage (10%).")
-]
-Nodes = Annotated[int, typer.Option(min=2, help="Nodes of the importance sampler, a power of two.")]
+app.command()(report)
+app.command()(sbc)
+app.command()(validate)
 
 _DEFAULTS = Config()
 
@@ -159,16 +166,12 @@ def replay(
     bank: BankName,
     budget: Budget = "10%",
     seeds: Annotated[int, typer.Option(min=1, help="Query seeds 0 to SEEDS - 1.")] = 5,
-    rank: Annotated[int, typer.Option(help="Residual factors.")] = _DEFAULTS.rank,
-    precision: Annotated[
-        float, typer.Option(help="Prior precision of the residual coordinates.")
-    ] = _DEFAULTS.precision,
-    kappa: Annotated[float, typer.Option(help="Strength of group rates.")] = _DEFAULTS.kappa,
-    criterion: Annotated[str, typer.Option(help="score or latent.")] = _DEFAULTS.criterion,
-    calibration: Annotated[
-        float, typer.Option(help="Share of the mean residual added to the decision.")
-    ] = _DEFAULTS.calibration,
-    decision: Annotated[str, typer.Option(help="median or mean.")] = _DEFAULTS.decision,
+    rank: Rank = _DEFAULTS.rank,
+    precision: Precision = _DEFAULTS.precision,
+    kappa: Kappa = _DEFAULTS.kappa,
+    criterion: Criterion = _DEFAULTS.criterion,
+    calibration: Calibration = _DEFAULTS.calibration,
+    decision: Decision = _DEFAULTS.decision,
     target: Annotated[
         list[str] | None, typer.Option(help="Evaluate this agent only; may be repeated.")
     ] = None,
@@ -213,36 +216,6 @@ def replay(
             "MaxErr": f"{summary['max_error']:.3f} pp",
             "tau-b": "undefined (fewer than two distinct scores)" if tau is None else f"{tau:.3f}",
             "90 % interval": f"covers {summary['coverage']:.1%}, width {summary['width']:.2f} pp",
-            "time": f"{summary['seconds_per_run']:.2f} s a run",
+            "time": f"{summary['cpu_seconds_per_run']:.2f} CPU s a run",
         }
     )
-
-
-def parse_budget(text: str) -> int | float:
-    """Read a budget: a whole number of tasks, a share with a decimal point, or a percentage.
-
-    Parameters
-    ----------
-    text : str
-        Such as "30", "0.1" or "10%".
-
-    Returns
-    -------
-    int or float
-        As `budget_tasks` takes it.
-
-    Raises
-    ------
-    DataError
-        If the text is none of these.
-    """
-    cleaned = text.strip()
-    try:
-        if cleaned.endswith("%"):
-            return float(cleaned[:-1]) / 100
-        return float(cleaned) if "." in cleaned or "e" in cleaned.lower() else int(cleaned)
-    except ValueError:
-        raise DataError(
-            "budget must be a number of tasks (30), a share (0.1) or a percentage (10%), got "
-            f"{text!r}"
-        ) from None

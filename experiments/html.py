@@ -43,11 +43,12 @@ p { margin: .5rem 0; }
 .figures dd small { display: block; font-size: .8125rem; color: var(--soft); line-height: 1.4; }
 .notice { border-left: .3rem solid var(--good); background: var(--shade); padding: .6rem .9rem;
   border-radius: 0 .5rem .5rem 0; max-width: none; }
-.notice.bad { border-color: var(--bad); }
+.notice.warning { border-color: var(--bad); }
 .pair { display: grid; gap: 0 2rem;
   grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); align-items: start; }
 figure { margin: 1rem 0; min-width: 0; }
 figure svg { display: block; width: 100%; max-width: 36rem; height: auto; color: var(--ink); }
+figure svg text { fill: currentColor; }
 figure svg * { stroke-linejoin: round; stroke-linecap: butt; }
 figcaption, caption { font-size: .875rem; text-align: left; }
 figcaption { max-width: 36rem; margin-top: .3rem; }
@@ -61,8 +62,10 @@ tbody th { font-weight: 400; }
 .number { text-align: right; white-space: nowrap; }
 .id { overflow-wrap: anywhere; min-width: 11rem; font-size: .875rem;
   font-family: ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace; }
+.settings { width: 100%; max-width: 36rem; }
 .settings th { color: var(--soft); padding-right: 1.5rem; }
 .settings td { overflow-wrap: anywhere; }
+code { white-space: nowrap; }
 .good { color: var(--good); }
 .bad { color: var(--bad); }
 @media (max-width: 40rem) { .stack thead { position: absolute; clip-path: inset(50%); }
@@ -72,7 +75,8 @@ tbody th { font-weight: 400; }
   .stack .id { grid-column: 2 / 4; }
   .stack td:nth-child(n+3)::before { content: attr(data-label) ": "; color: var(--soft);
     font-size: .8125rem; }
-  .stack td:nth-child(odd) { grid-column: 2; } }
+  .stack td:nth-child(odd) { grid-column: 2; }
+  .stack td:last-child { grid-column: 2 / 4; } }
 @media print { :root { --paper: #fff; --ink: #000; --soft: #444; --line: #bbb; --shade: #fff;
     --good: #1a7f37; --bad: #b42318; --blue: #1f6fb4; --orange: #c55a00; --green: #1a7f37;
     --red: #c4281c; --grey: #7f858c; color-scheme: light; }
@@ -140,6 +144,24 @@ def identifier(text: str) -> str:
     return f"<bdi>{escape(text)}</bdi>"
 
 
+def section(title: str, body: str) -> str:
+    """Return a section with its heading.
+
+    Parameters
+    ----------
+    title : str
+        Plain text.
+    body : str
+        HTML.
+
+    Returns
+    -------
+    str
+        HTML.
+    """
+    return f"<section>\n<h2>{escape(title)}</h2>\n{body}\n</section>"
+
+
 def settings_table(caption: str, rows: Mapping[str, str]) -> str:
     """Return names and values as a table with row headers.
 
@@ -185,18 +207,22 @@ def records_table(
         HTML.
     """
     head = "".join(
-        f'<th scope="col" class="{kind}">{escape(name)}</th>' for name, kind in columns.items()
+        f'<th scope="col" role="columnheader" class="{kind}">{escape(name)}</th>'
+        for name, kind in columns.items()
     )
     body = []
     for first, *cells in records:
-        row = [f'<th scope="row" class="number">{first}</th>']
+        row = [f'<th scope="row" role="rowheader" class="number">{first}</th>']
         for (name, kind), cell in zip(list(columns.items())[1:], cells, strict=True):
-            row.append(f'<td class="{kind}" data-label="{escape(name)}">{cell}</td>')
-        body.append(f"<tr>{''.join(row)}</tr>")
+            row.append(f'<td role="cell" class="{kind}" data-label="{escape(name)}">{cell}</td>')
+        body.append(f"<tr role='row'>{''.join(row)}</tr>")
     lines = "\n".join(body)
+    # Stacked rows are no table to a browser any more: the roles say that they are.
     return (
-        f'<div class="scroll"><table class="stack"><caption>{escape(caption)}</caption>\n'
-        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{lines}\n</tbody></table></div>"
+        f'<div class="scroll"><table class="stack" role="table">\n'
+        f"<caption>{escape(caption)}</caption>\n"
+        f'<thead role="rowgroup"><tr role="row">{head}</tr></thead>\n<tbody role="rowgroup">\n'
+        f"{lines}\n</tbody></table></div>"
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from numbers import Integral
-from typing import TypeVar
 
 from joblib import Parallel, delayed, parallel_config
 from rich.console import Console
@@ -14,11 +13,8 @@ from threadpoolctl import threadpool_limits
 
 from ..models.errors import DataError
 
-Job = TypeVar("Job")
-Result = TypeVar("Result")
 
-
-def run_jobs(
+def run_jobs[Job, Result](
     function: Callable[[Job], Result],
     jobs: Sequence[Job],
     *,
@@ -51,8 +47,7 @@ def run_jobs(
     DataError
         If `n_jobs` is not a whole number other than 0.
     """
-    if not isinstance(n_jobs, Integral) or isinstance(n_jobs, bool) or n_jobs == 0:
-        raise DataError(f"n_jobs must be a whole number other than 0, got {n_jobs!r}; try 1 or -1")
+    require_jobs(n_jobs)
     with parallel_config(backend="loky", inner_max_num_threads=1):
         parallel = Parallel(n_jobs=n_jobs, return_as="generator_unordered")
         results = parallel(delayed(_in_one_thread)(function, job) for job in jobs)
@@ -65,6 +60,23 @@ def run_jobs(
     )
 
 
-def _in_one_thread(function: Callable[[Job], Result], job: Job) -> Result:
+def require_jobs(n_jobs: int) -> None:
+    """Check a number of parallel workers.
+
+    Parameters
+    ----------
+    n_jobs : int
+        As joblib counts them.
+
+    Raises
+    ------
+    DataError
+        If it is not a whole number other than 0.
+    """
+    if not isinstance(n_jobs, Integral) or isinstance(n_jobs, bool) or n_jobs == 0:
+        raise DataError(f"n_jobs must be a whole number other than 0, got {n_jobs!r}; try 1 or -1")
+
+
+def _in_one_thread[Job, Result](function: Callable[[Job], Result], job: Job) -> Result:
     with threadpool_limits(1):
         return function(job)

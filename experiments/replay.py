@@ -43,8 +43,8 @@ class Replay:
     ----------
     runs : pandas.DataFrame
         One row a target and seed, in bank order: agent, fold, seed, estimate, median, mean, sd,
-        low, high (90 % interval), ess, pareto_k, trusted, seconds, queried (tuple of task ids in order),
-        truth.
+        low, high (90 % interval), ess, pareto_k, trusted, seconds (wall), cpu_seconds, queried
+        (tuple of task ids in order), truth.
     settings : dict
         Bank, budget, configuration, folds and seeds.
     """
@@ -58,7 +58,8 @@ class Replay:
         Returns
         -------
         dict
-            The settings, the metrics of `summarise_runs`, ``runs`` and ``seconds_per_run``.
+            The settings, the metrics of `summarise_runs`, ``runs``, ``untrusted_runs``,
+            ``seconds_per_run`` and ``cpu_seconds_per_run``.
         """
         return {
             **self.settings,
@@ -66,6 +67,7 @@ class Replay:
             "runs": len(self.runs),
             "untrusted_runs": int((~self.runs["trusted"]).sum()),
             "seconds_per_run": float(self.runs["seconds"].mean()),
+            "cpu_seconds_per_run": float(self.runs["cpu_seconds"].mean()),
         }
 
     def to_csv(self, path: str | os.PathLike[str]) -> Path:
@@ -227,7 +229,7 @@ def _targets(
 def _run(job: _Job) -> dict[str, Any]:
     """Replay one target: reveal queried outcomes only, decide, then read the truth."""
     with threadpool_limits(1):
-        started = time.perf_counter()
+        started, started_cpu = time.perf_counter(), time.process_time()
         evaluator = Evaluator(
             job.groups, job.config, budget=job.budget, seed=job.seed, nodes=job.nodes
         )
@@ -238,6 +240,7 @@ def _run(job: _Job) -> dict[str, Any]:
             warnings.simplefilter("ignore", SamplingWarning)
             score = evaluator.score()
         seconds = time.perf_counter() - started
+        cpu_seconds = time.process_time() - started_cpu
     low, high = score.interval(INTERVAL)
     record = {
         "agent": job.agent,
@@ -253,6 +256,7 @@ def _run(job: _Job) -> dict[str, Any]:
         "pareto_k": score.pareto_k,
         "trusted": score.trusted,
         "seconds": seconds,
+        "cpu_seconds": cpu_seconds,
         "queried": tuple(evaluator.outcomes),
     }
     return record | {"truth": float(np.mean(list(job.outcomes.values())))}

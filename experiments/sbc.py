@@ -1,10 +1,8 @@
 """Simulation-based calibration (SBC) of the production sampler.
 
-Draw a latent state, group rates and all outcomes from the declared model; observe some outcomes
-along the path that the evaluator chooses; ask where the truth lies in the posterior. If model and
-sampler agree, that place (the PIT) is uniform: over the prior, for the score and for every latent
-coordinate. Choosing tasks adaptively does not change that, since a choice depends on the outcomes
-observed before it and on nothing else.
+Agents drawn from the declared model are evaluated (`experiments.sbc_agents`), and the place of the
+truth in each posterior, the PIT, is compared with the uniform distribution that it has over the
+prior if model and sampler agree.
 
 Legend of shapes: Q quantities, G groups, N tasks.
 
@@ -20,7 +18,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import warnings
 from dataclasses import dataclass
 from importlib.metadata import version
 from numbers import Integral
@@ -29,24 +26,29 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pymc as pm
 import xarray as xr
 
 from ..acquisition.budget import budget_tasks
-from ..acquisition.evaluator import Evaluator
+from ..inference.decision import DRAWS
+from ..inference.proposal import PROPOSALS, sobol_points
 from ..inference.sobol import NODES
 from ..models.config import Config
-from ..models.declaration import build_model
-from ..models.errors import DataError, SamplingWarning
-from ..models.groups import TaskGroups
+from ..models.errors import DataError
+from ..models.groups import TaskGroups, group_tasks
+from ..models.items import fit_items
 from .checkpoint import Checkpoint
-from .parallel import run_jobs
-from .uniformity import PROB, inside_band, randomised_pit, uniformity_p_value
+from .parallel import require_jobs, run_jobs
+from .sbc_agents import SimulatedAgent, draw_agents, evaluate_simulated
+from .simulate import simulate_bank
+from .uniformity import PROB, inside_band, uniformity_p_value
 
 SIMULATIONS = 1000
 SEED = 20261005
 ROWS_FILE = "simulations.json"
-SCORE = "score"
+# The setting of docs/calibration.md: small enough for a thousand evaluations, with groups of
+# several tasks, one refresh of the nodes on the way and outcomes told after it.
+REFERENCE_CONFIG = Config(rank=2, precision=4.0, kappa=1.0)
+REFERENCE_BUDGET = 12
 _LIBRARIES = ("numpy", "scipy", "pymc", "pytensor")
 
 
@@ -119,19 +121,15 @@ class Calibration:
         return [(str(name), values.to_numpy()) for name, values in self.pit.items()]
 
 
-@dataclass(frozen=True, eq=False)
-class _Job:
-    """One simulated agent, to be evaluated."""
+def reference_groups() -> TaskGroups:
+    """Return the groups of the reference setting: 72 tasks, fitted to 12 simulated agents.
 
-    number: int
-    seeds: np.random.SeedSequence
-    z: np.ndarray
-    outcomes: np.ndarray
-    groups: TaskGroups
-    config: Config
-    budget: int
-    nodes: int
-    proposal: str
+    Returns
+    -------
+    TaskGroups
+    """
+    bank = simulate_bank(agents=12, tasks=72, seed=0, name="simulated-72")
+    return group_tasks(bank, fit_items(bank))
 
 
 def run_sbc(
@@ -141,6 +139,7 @@ def run_sbc(
     budget: int | float,
     simulations: int = SIMULATIONS,
     nodes: int = NODES,
+    draws: int = DRAWS,
     proposal: str = "gaussian",
     seed: int = SEED,
     output_dir: str | os.PathLike[str] | None = None,
@@ -160,14 +159,16 @@ def run_sbc(
     simulations : int, default 1000
         Number of simulated agents.
     nodes : int, default 8192
-        Nodes of the importance sampler.
+        Nodes of the importance sampler, a power of two.
+    draws : int, default 131072
+        Predictive draws of the score.
     proposal : {"gaussian", "student"}, default "gaussian"
         Proposal of the importance sampler.
     seed : int, default 20261005
         Seed of the simulations; the first ones of a longer run are those of a shorter one.
     output_dir : path-like, default None
-        Existing folder whose file ``simulations.json`` keeps the finished simulations; a run that
-        was killed continues from there. None keeps nothing.
+        Folder whose file ``simulations.json`` keeps the finished simulations; it is made if it does
+        not exist, and a run that was killed continues from there. None keeps nothing.
     n_jobs : int, default 1
         Parallel workers, as joblib counts them; the results do not depend on them.
     progress : bool, default False
@@ -184,12 +185,18 @@ def run_sbc(
         other settings.
     """
     config = Config() if config is None else config
-    for name, value, least in (("simulations", simulations, 2), ("seed", seed, 0)):
+    for name, value, least, example in (
+        ("simulations", simulations, 2, SIMULATIONS),
+        ("draws", draws, 1, DRAWS),
+        ("seed", seed, 0, SEED),
+    ):
         if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
             raise DataError(
-                f"{name} must be a whole number from {least}, got {value!r}; try "
-                f"{SIMULATIONS if name == 'simulations' else SEED}"
+                f"{name} must be a whole number from {least}, got {value!r}; try {example}"
             )
+    if proposal not in PROPOSALS:
+        raise DataError(f"proposal must be one of {', '.join(PROPOSALS)}, got {proposal!r}")
+    sobol_points(1, nodes, seed)  # refuses a bad number of nodes before the agents are drawn
     tasks = budget_tasks(budget, len(groups.tasks))
     settings = {
         "bank": groups.bank,
@@ -199,20 +206,33 @@ def run_sbc(
         "config": config.to_dict(),
         "budget": tasks,
         "nodes": nodes,
+        "draws": draws,
         "proposal": proposal,
         "seed": seed,
         "versions": {"hspr": _own_version()} | {name: version(name) for name in _LIBRARIES},
     }
-    file = None if output_dir is None else Path(output_dir) / ROWS_FILE
+    require_jobs(n_jobs)
+    file = None if output_dir is None else _made(Path(output_dir)) / ROWS_FILE
     with Checkpoint(file, settings) as checkpoint:
         z, outcomes = draw_agents(groups, config, simulations, seed=seed)
         jobs = [
-            _Job(number, seeds, z[number], outcomes[number], groups, config, tasks, nodes, proposal)
+            SimulatedAgent(
+                number=number,
+                seeds=seeds,
+                z=z[number],
+                outcomes=outcomes[number],
+                groups=groups,
+                config=config,
+                budget=tasks,
+                nodes=nodes,
+                draws=draws,
+                proposal=proposal,
+            )
             for number, seeds in enumerate(np.random.SeedSequence(seed).spawn(simulations))
             if number not in checkpoint.rows
         ]
         for number, row in run_jobs(
-            _simulate, jobs, n_jobs=n_jobs, description="calibration", progress=progress
+            evaluate_simulated, jobs, n_jobs=n_jobs, description="calibration", progress=progress
         ):
             checkpoint.add(number, row)
         rows = [checkpoint.rows[number] for number in range(simulations)]
@@ -223,78 +243,15 @@ def run_sbc(
     )
 
 
-def draw_agents(
-    groups: TaskGroups, config: Config, count: int, *, seed: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Draw latent states and the outcomes of all tasks from the declared model.
-
-    Parameters
-    ----------
-    groups : TaskGroups
-        Groups with averaged item parameters.
-    config : Config
-        Rank, precision and kappa.
-    count : int
-        Number of agents M.
-    seed : int
-        Seed of the draws; the first agents of more are those of fewer.
-
-    Returns
-    -------
-    z : numpy.ndarray, shape (M, K)
-        Latent states.
-    outcomes : numpy.ndarray of int, shape (M, N)
-        Outcomes in the order of ``groups.tasks``.
-    """
-    # As many observations as tasks; their values play no part in a draw from the prior.
-    model = build_model(
-        groups, config, successes=np.zeros_like(groups.size), trials=np.asarray(groups.size)
-    )
-    z, by_group = pm.draw(
-        [model["z"], model["outcome"]], draws=count, random_seed=seed, mode="FAST_COMPILE"
-    )
-    outcomes = np.empty_like(by_group)
-    # The model has its observations group by group.
-    outcomes[:, np.argsort(groups.group_of_task, kind="stable")] = by_group
-    return z, outcomes
-
-
-def _simulate(job: _Job) -> tuple[int, dict[str, Any]]:
-    """Evaluate one simulated agent and find the truth's place in its posterior."""
-    query, ties = job.seeds.spawn(2)
-    truth = dict(zip(job.groups.tasks, job.outcomes.tolist(), strict=True))
-    evaluator = Evaluator(
-        job.groups,
-        job.config,
-        budget=job.budget,
-        seed=int(query.generate_state(1)[0]),
-        nodes=job.nodes,
-        proposal=job.proposal,
-    )
-    while (task := evaluator.ask()) is not None:
-        evaluator.tell(task, truth[task])
-    with warnings.catch_warnings():
-        # The rows say for themselves whether they are trusted.
-        warnings.simplefilter("ignore", SamplingWarning)
-        score = evaluator.score()
-    arrays, family = evaluator.sampler.arrays, evaluator.sampler.family
-    solved = int(job.outcomes.sum())
-    uniform = np.random.default_rng(ties).random(len(job.z) + 1)
-    pit = {
-        f"{family.latent}[{label}]": randomised_pit(
-            arrays.z[:, k], job.z[k], uniform[k], weight=arrays.weight
-        )
-        for k, label in enumerate(family.coords["latent"])
-    }
-    draws = np.rint(score.draws * score.n_tasks)
-    pit[SCORE] = randomised_pit(draws, solved, uniform[-1])
-    return job.number, {
-        "pit": pit,
-        "truth": solved / score.n_tasks,
-        "estimate": score.estimate,
-        "ess": score.ess,
-        "trusted": score.trusted,
-    }
+def _made(folder: Path) -> Path:
+    """Make a folder that does not exist yet."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(
+            f"cannot make the folder {folder}: {error.strerror}; choose another as output_dir"
+        ) from None
+    return folder
 
 
 def _digest(groups: TaskGroups) -> str:

@@ -168,18 +168,16 @@ def read_family(model: pm.Model) -> RateFamily:
     ModelError
         If the model lies outside the family; the message names what was found and what is needed.
     """
-    latent, rate, outcome = _find_variables(model)
+    latent, rate, outcome = find_variables(model)
     z, q = pt.vector("z"), pt.vector("q")
-    beta_op, beta_node = rate.owner.op, rate.owner
-    parameters = beta_op.dist_params(beta_node)
-    shape = beta_op._infer_shape(beta_op.size_param(beta_node), parameters)
+    alpha, beta, n_groups = beta_parameters(rate)
     (probability,) = outcome.owner.op.dist_params(outcome.owner)
     graph = [
-        # PyMC keeps constants in the smallest type that holds them; logarithms need more.
-        *(pt.broadcast_to(parameter.astype("float64"), shape) for parameter in parameters),
+        alpha,
+        beta,
         pm.logp(latent, z).sum(),
         support_point(latent),
-        shape[0],
+        n_groups,
         probability,
     ]
     graph = graph_replace(graph, {latent: z, rate: q}, strict=False)
@@ -222,8 +220,48 @@ def read_family(model: pm.Model) -> RateFamily:
     )
 
 
-def _find_variables(model: pm.Model) -> tuple[TensorVariable, TensorVariable, TensorVariable]:
-    """Return latent, rates and outcome, or say which of them is missing or too many."""
+def beta_parameters(
+    rate: TensorVariable,
+) -> tuple[TensorVariable, TensorVariable, TensorVariable]:
+    """Return the graphs of the two Beta parameters of the rates and of their number.
+
+    Parameters
+    ----------
+    rate : TensorVariable, shape (G,)
+        The Beta variable of a model.
+
+    Returns
+    -------
+    alpha, beta : TensorVariable, shape (G,)
+        As functions of the model's latent variable and data.
+    n_groups : TensorVariable
+        Number of groups G, which does not depend on the latent variable.
+    """
+    op, node = rate.owner.op, rate.owner
+    parameters = op.dist_params(node)
+    shape = op._infer_shape(op.size_param(node), parameters)
+    # PyMC keeps constants in the smallest type that holds them; logarithms need more.
+    alpha, beta = (pt.broadcast_to(value.astype("float64"), shape) for value in parameters)
+    return alpha, beta, shape[0]
+
+
+def find_variables(model: pm.Model) -> tuple[TensorVariable, TensorVariable, TensorVariable]:
+    """Find latent vector, rates and outcome of a model.
+
+    Parameters
+    ----------
+    model : pymc.Model
+        The model.
+
+    Returns
+    -------
+    latent, rate, outcome : TensorVariable
+
+    Raises
+    ------
+    ModelError
+        If one of them is missing, there are too many, or they do not form a model of the family.
+    """
     rates = [rv for rv in model.free_RVs if isinstance(rv.owner.op, BetaRV)]
     latents = [rv for rv in model.free_RVs if not isinstance(rv.owner.op, BetaRV)]
     _require_one(rates, "Beta variable")

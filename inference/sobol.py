@@ -134,7 +134,7 @@ class SobolSampler:
         """Condition on one more outcome.
 
         The weights are multiplied by the outcome's predictive probability at each node and the
-        group's Beta parameters grow by one; every eighth outcome refreshes the nodes instead.
+        group's Beta parameters grow by one; every eighth outcome then refreshes the nodes.
 
         Parameters
         ----------
@@ -160,10 +160,10 @@ class SobolSampler:
         arrays.successes[group] += int(outcome)
         arrays.trials[group] += 1
         self._since_refresh += 1
+        # Also before a refresh: should that fail, the posterior still knows this outcome.
+        self._reweight(group, int(outcome))
         if self._since_refresh >= self.refresh_every:
             self.refresh()
-        else:
-            self._reweight(group, int(outcome))
 
     def copy(self) -> SobolSampler:
         """Return a sampler that can be updated without touching this one.

@@ -1,4 +1,4 @@
-"""The posterior as an `xarray.DataTree`: the only place of this package that knows xarray.
+"""The posterior of the importance sampler as an `xarray.DataTree`.
 
 Legend of shapes: J nodes, K latent coordinates, G groups, D draws.
 """
@@ -13,6 +13,7 @@ import numpy as np
 import xarray as xr
 
 from ..models.errors import DataError
+from .chains import dimension_labels, draw_groups, model_data
 from .diagnostics import effective_sample_size, log_evidence, pareto_k
 from .family import RateFamily
 from .nodes import WeightedNodes
@@ -120,8 +121,8 @@ def posterior_tree(
     """
     if draws < 1:
         raise DataError(f"draws must be a whole number from 1, got {draws!r}")
-    latent, group = family.dims["latent"], family.dims["group"]
-    labels = {dim: _labels(family.coords[role]) for role, dim in family.dims.items()}
+    latent = family.dims["latent"]
+    labels = dimension_labels(family)
 
     def kept(dataset: xr.Dataset) -> xr.Dataset:
         present = {dim: values for dim, values in labels.items() if dim in dataset.dims}
@@ -143,14 +144,7 @@ def posterior_tree(
             sobol_seed=sobol_seed,
         )
     )
-    groups["constant_data"] = groups["constant_data"].assign(
-        {
-            name: (dims, values)
-            for name, (dims, values) in family.data.items()
-            # The observations are in observed_data, by group.
-            if set(dims) <= set(labels) and name != "group_size"
-        }
-    )
+    groups["constant_data"] = groups["constant_data"].assign(model_data(family))
 
     rng = np.random.default_rng(seed)
     node = stratified_nodes(arrays.weight, draws, rng)
@@ -160,23 +154,14 @@ def posterior_tree(
     alpha, beta, _ = family.evaluate(z)
     rate = rng.beta(arrays.rate_alpha[:, node].T, arrays.rate_beta[:, node].T)
     unqueried = rng.binomial(arrays.unqueried, rate)
-    score = (arrays.successes.sum() + unqueried.sum(axis=1)) / arrays.size.sum()
-    sample = ("chain", "draw")
-    coords = {"chain": [0], "draw": np.arange(draws)}
-    groups["posterior"] = xr.Dataset(
-        {
-            family.latent: ((*sample, latent), z[None]),
-            "p": ((*sample, group), (alpha / (alpha + beta))[None]),
-            family.rate: ((*sample, group), rate[None]),
-        },
-        coords=coords | labels,
-    )
-    groups["posterior_predictive"] = xr.Dataset(
-        {
-            "score": (sample, score[None]),
-            "unqueried_successes": ((*sample, group), unqueried[None]),
-        },
-        coords=coords | {group: labels[group]},
+    groups |= draw_groups(
+        family,
+        z=z[None],
+        prior_rate=(alpha / (alpha + beta))[None],
+        rate=rate[None],
+        unqueried=unqueried[None],
+        successes=arrays.successes,
+        size=arrays.size,
     )
     order = ("posterior", "posterior_predictive", "importance", "observed_data", "constant_data")
     return xr.DataTree.from_dict({name: groups[name] for name in order})
@@ -196,7 +181,7 @@ def add_outcomes(
     ----------
     tree : xarray.DataTree
         Tree of `posterior_tree`; its groups ``observed_data`` and ``posterior_predictive`` get the
-        variable ``outcome`` over the dimension ``query``, with the tasks as ``queried_task``.
+        variable ``outcome`` over the dimension ``query``, the former also ``queried_task``.
     tasks : sequence of str, length n
         Queried tasks in order.
     outcomes : sequence of {0, 1}, length n
@@ -212,23 +197,24 @@ def add_outcomes(
     one name are what ArviZ's predictive checks compare: ``az.plot_ppc_pava(tree,
     var_names="outcome")``.
     """
-    rate = tree["posterior"][tree["importance"].attrs["rate"]]
+    rate = group_dataset(tree, "posterior")[tree["importance"].attrs["rate"]]
     # Apart from the generator of the draws, whose uniforms it would repeat.
     rng = np.random.default_rng([seed, 1])
     at_query = rate.values[..., np.asarray(groups, dtype=np.int64)]
     replicates = (rng.random(at_query.shape) < at_query).astype(np.int64)
-    query = {"query": np.arange(len(outcomes)), "queried_task": ("query", _texts(tasks))}
+    query = np.arange(len(outcomes))
     tree["observed_data"].dataset = (
         tree["observed_data"]
         .to_dataset()
         .assign(outcome=("query", np.asarray(outcomes, dtype=np.int64)))
-        .assign_coords(query)
+        .assign_coords(query=query, queried_task=("query", _texts(tasks)))
     )
+    # Without the tasks' names: `arviz.summary` cannot put variables with and without them together.
     tree["posterior_predictive"].dataset = (
         tree["posterior_predictive"]
         .to_dataset()
         .assign(outcome=(("chain", "draw", "query"), replicates))
-        .assign_coords(query)
+        .assign_coords(query=query)
     )
 
 
@@ -267,8 +253,3 @@ def _texts(values: Sequence[str]) -> np.ndarray:
     array = np.empty(len(values), dtype=object)
     array[:] = list(values)
     return array
-
-
-def _labels(values: list[Any]) -> np.ndarray:
-    array = np.array(values)
-    return array.astype(object) if array.dtype.kind == "U" else array

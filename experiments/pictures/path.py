@@ -9,6 +9,7 @@ import pandas as pd
 import xarray as xr
 
 from ..metrics import PERCENT
+from .layout import legend_below
 
 
 def plot_path(
@@ -42,7 +43,7 @@ def plot_path(
         xr.Dataset({"score": ("query", mean)}, coords={"query": query}),
         cols=["__variable__"],
         backend="matplotlib",
-        figure_kwargs={"figsize": figsize},
+        figure_kwargs={"figsize": figsize, "layout": "constrained"},
     )
     collection.map(
         azp.visuals.fill_between_y,
@@ -54,7 +55,10 @@ def plot_path(
         alpha=0.2,
         label=f"{prob:.0%} interval",
     )
-    collection.map(azp.visuals.line_xy, "mean", x=query, color="C0", label="posterior mean")
+    marker = "o" if len(query) == 1 else None
+    collection.map(
+        azp.visuals.line_xy, "mean", x=query, color="C0", label="posterior mean", marker=marker
+    )
     axes = collection.viz["plot"]["score"].item()
     if truth is not None:
         axes.axhline(PERCENT * truth, color="C3", linestyle="--", label=f"truth {truth:.1%}")
@@ -69,8 +73,9 @@ def plot_path(
             label=f"{name} ({len(asked)})",
         )
     axes.set_xlim(0, max(1, query[-1]))
+    axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set_xlabel("queried tasks")
     axes.set_ylabel("full-benchmark score (%)")
     axes.set_title("score after each query")
-    axes.legend(frameon=False)
+    legend_below(axes, columns=3)
     return collection

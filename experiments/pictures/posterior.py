@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import arviz_plots as azp
 import numpy as np
@@ -12,6 +12,7 @@ import xarray as xr
 from ...inference.trees import group_dataset
 from ...models.errors import DataError
 from ..metrics import PERCENT
+from .layout import legend_of_models
 
 _SAMPLE = ("chain", "draw")
 _STYLES = ("-", "--", ":", "-.")
@@ -46,7 +47,9 @@ def plot_latent(
     axes = collection.viz["plot"].sel(column="forest").item()
     axes.axvline(0, color="C7", linewidth=0.8, zorder=0)
     axes.set_xlabel("latent state z")
-    axes.set_title(f"latent state: median, 50% and {prob:.0%} interval")
+    collection.viz["figure"].item().suptitle(
+        f"latent state: median, 50% and {prob:.0%} interval", fontsize="medium"
+    )
     return collection
 
 
@@ -61,7 +64,7 @@ def plot_rates(
 
     For each group p, the mean of its rate given the latent state alone, beside q, its rate given
     its own outcomes too. Of the observed groups those are drawn whose outcomes moved the expected
-    number of solved tasks the most, N_g \\|E[q_g] - E[p_g]\\|, the largest at the top.
+    number of solved tasks the most, N_g abs(E[q_g] - E[p_g]), the largest at the top.
 
     Parameters
     ----------
@@ -112,10 +115,12 @@ def plot_rates(
     )
     axes = collection.viz["plot"].sel(column="forest").item()
     axes.set_xlabel("rate (%)")
-    axes.set_title(f"group rates: median, 50% and {prob:.0%} interval")
-    names = collection.viz["plot"].sel(column="labels").item()
-    names.set_title("group: solved/queried of tasks", fontsize="medium")
-    _legend(collection, "trunk", "rate", list(kinds))
+    collection.viz["figure"].item().suptitle(
+        f"group rates: median, 50% and {prob:.0%} interval\n"
+        "(names: solved/queried of the group's tasks)",
+        fontsize="medium",
+    )
+    legend_of_models(collection, "trunk", "rate", list(kinds))
     return collection
 
 
@@ -123,7 +128,7 @@ def plot_overlay(
     trees: Mapping[str, xr.DataTree],
     *,
     var_names: Sequence[str] = ("z", "score"),
-    kind: str = "ecdf",
+    kind: Literal["ecdf", "kde", "hist"] = "ecdf",
     figsize: tuple[float, float] | None = None,
 ) -> Any:
     """Draw two or more posteriors over each other, such as NUTS and the importance sampler.
@@ -192,7 +197,7 @@ def plot_overlay(
                 line.set_linestyle(_STYLES[index % len(_STYLES)])
     if "score" in var_names:
         collection.viz["plot"]["score"].item().set_title("score (%)")
-    _legend(collection, "dist", var_names[0], list(trees))
+    legend_of_models(collection, "dist", var_names[0], list(trees))
     return collection
 
 
@@ -223,31 +228,25 @@ def _forest(
     return collection
 
 
-def _legend(collection: Any, visual: str, name: str, labels: list[str]) -> None:
-    """Explain the colours of the posteriors below the panels."""
-    lines = collection.viz[visual][name]
-    handles = [lines.sel(model=label).values.flat[0] for label in labels]
-    figure = collection.viz["figure"].item()
-    figure.legend(handles, labels, frameon=False, loc="outside lower center", ncols=len(labels))
-
-
 def _name(tree: xr.DataTree, role: str, default: str) -> str:
-    """Return the name of the latent vector or the rates; only importance samples record it."""
-    found = tree["importance"].attrs.get(role) if "importance" in tree.children else None
-    return default if found is None else str(found)
+    """Return the name of the latent vector or the rates, which the samplers' own group records."""
+    for group in ("importance", "sample_stats"):
+        if group in tree.children and role in tree[group].attrs:
+            return str(tree[group].attrs[role])
+    return default
 
 
 def _pooled(label: str, tree: xr.DataTree, var_names: Sequence[str]) -> xr.Dataset:
     """Return the variables with all chains in one, draws first; the score in per cent."""
-    found = {}
+    found: dict[Any, xr.DataArray] = {}
     for group in ("posterior_predictive", "posterior"):
         if group in tree.children:
             found.update(tree.children[group].dataset.data_vars)
     for name in var_names:
         if name not in found:
             raise DataError(
-                f"posterior {label!r} has no variable {name!r} (found: {', '.join(found)}); name "
-                "others in var_names"
+                f"posterior {label!r} has no variable {name!r} "
+                f"(found: {', '.join(map(str, found))}); name others in var_names"
             )
     variables = {}
     for name in var_names:

@@ -54,7 +54,5 @@ def svg_text(collection: Any) -> str:
     nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "hspr"}):
         figure = collection.viz["figure"].item()
-        figure.savefig(
-            buffer, format="svg", transparent=True, bbox_inches="tight", metadata=nothing
-        )
+        figure.savefig(buffer, format="svg", transparent=True, metadata=nothing)
     return buffer.getvalue()

@@ -12,6 +12,7 @@ import xarray as xr
 from ...inference.decision import ScorePosterior
 from ...inference.trees import group_dataset
 from ..metrics import PERCENT
+from .layout import legend_below
 
 _MAX_BINS = 60
 
@@ -58,7 +59,7 @@ def plot_score(
         stats={"dist": _bins(draws["score"].values, score.n_tasks)},
         visuals={"credible_interval": False, "point_estimate": False, "point_estimate_text": False},
         backend="matplotlib",
-        figure_kwargs={"figsize": figsize},
+        figure_kwargs={"figsize": figsize, "layout": "constrained"},
     )
     axes = collection.viz["plot"]["score"].item()
     low, high = (PERCENT * end for end in score.interval(prob))
@@ -72,7 +73,7 @@ def plot_score(
         axes.axvline(PERCENT * value, color=color, linestyle=style, label=f"{label} {value:.1%}")
     axes.set_xlabel("full-benchmark score (%)")
     axes.set_title(f"score posterior after {score.n_observed} of {score.n_tasks} tasks")
-    axes.legend(frameon=False)
+    legend_below(axes)
     return collection
 
 

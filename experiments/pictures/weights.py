@@ -10,6 +10,7 @@ import xarray as xr
 
 from ...inference.diagnostics import effective_sample_size, normalised_weights, pareto_k
 from ...inference.trees import group_dataset
+from .layout import legend_below
 
 # Weights further below the mean than this play no part and would stretch the picture.
 _FLOOR = 1e-6
@@ -43,7 +44,7 @@ def plot_weights(tree: xr.DataTree, *, figsize: tuple[float, float] = (7, 4)) ->
         stats={"dist": {"bins": _BINS, "range": (float(low), float(high))}},
         visuals={"credible_interval": False, "point_estimate": False, "point_estimate_text": False},
         backend="matplotlib",
-        figure_kwargs={"figsize": figsize},
+        figure_kwargs={"figsize": figsize, "layout": "constrained"},
     )
     axes = collection.viz["plot"]["weight"].item()
     axes.axvline(0, color="C7", linewidth=0.8, label="all weights equal")
@@ -57,5 +58,5 @@ def plot_weights(tree: xr.DataTree, *, figsize: tuple[float, float] = (7, 4)) ->
     tail = "no tail" if np.isneginf(k) else f"Pareto k {k:.2f}"
     ess = effective_sample_size(weight)
     axes.set_title(f"{len(weight):,} nodes, {ess:,.0f} effective, {tail}")
-    axes.legend(frameon=False)
+    legend_below(axes)
     return collection

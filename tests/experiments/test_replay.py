@@ -49,12 +49,12 @@ def holed(missing: float) -> ResponseMatrix:
 
 
 def without_time(runs: pd.DataFrame) -> pd.DataFrame:
-    return runs.drop(columns="seconds")
+    return runs.drop(columns=["seconds", "cpu_seconds"])
 
 
 def untouched(runs: pd.DataFrame) -> pd.DataFrame:
     """Return what no unqueried outcome of the target may change."""
-    return runs.drop(columns=["seconds", "truth"])
+    return runs.drop(columns=["seconds", "cpu_seconds", "truth"])
 
 
 @pytest.fixture(scope="module")
@@ -293,7 +293,7 @@ def test_summary_is_json_with_settings_and_metrics(full: Replay) -> None:
     errors = 100 * (full.runs["estimate"] - full.runs["truth"]).abs()
     assert summary["mae"] == pytest.approx(errors.mean())
     assert summary["max_error"] == pytest.approx(errors.groupby(full.runs["seed"]).max().mean())
-    assert summary["seconds_per_run"] > 0
+    assert summary["seconds_per_run"] > 0 and summary["cpu_seconds_per_run"] > 0
 
 
 def test_to_csv_writes_every_run(full: Replay, tmp_path: Path) -> None:

@@ -49,8 +49,9 @@ def declared(groups: TaskGroups, config: hspr.Config, s: np.ndarray, n: np.ndarr
     def log_prior(z: np.ndarray) -> np.ndarray:
         return (-0.5 * (z / sd) ** 2 - np.log(sd) - 0.5 * np.log(2 * np.pi)).sum(axis=1)
 
-    # Wide enough for a task at a logit of 40 that failed: that is 20 prior standard deviations.
-    z, cell = grid(*((60.0, 6001) if rank == 0 else (45.0, 751)), 1 + rank)
+    # Wide enough for tasks at a logit of 40 that failed: more than 20 prior standard deviations.
+    width = 60.0 if np.abs(groups.intercept).max() > 20 else 18.0
+    z, cell = grid(width, 6001 if rank == 0 else int(16 * width) + 1, 1 + rank)
     return quadrature(rates, log_prior, groups.size, s, n, z, cell)
 
 

@@ -9,6 +9,7 @@ from scipy.stats import kstest
 
 import hspr
 from hspr.inference.sobol import SobolSampler
+from hspr.inference.trees import add_outcomes, plain_attributes
 
 
 @pytest.fixture
@@ -99,3 +100,53 @@ def test_arviz_reads_the_tree(sampler):
 def test_posterior_needs_a_draw(sampler):
     with pytest.raises(hspr.DataError, match="draws must be a whole number from 1, got 0"):
         sampler.posterior(draws=0)
+
+
+def test_replicates_are_draws_at_the_rates_of_their_groups(sampler):
+    tree = sampler.posterior(draws=4000)
+    groups = [7, 7, 4, 0]
+    add_outcomes(tree, tasks=["a", "b", "c", "d"], outcomes=[1, 0, 0, 1], groups=groups, seed=1)
+    for name, dims in (("observed_data", ()), ("posterior_predictive", ("chain", "draw"))):
+        assert tree[name]["outcome"].dims == (*dims, "query")
+        assert list(tree[name]["query"].values) == [0, 1, 2, 3]
+    assert list(tree["observed_data"]["queried_task"].values) == ["a", "b", "c", "d"]
+    np.testing.assert_array_equal(tree["observed_data"]["outcome"].values, [1, 0, 0, 1])
+    replicate = tree["posterior_predictive"]["outcome"].values[0]
+    rate = tree["posterior"]["q"].values[0][:, groups]
+    assert set(np.unique(replicate)) == {0, 1}
+    # Given the rates of its draw, a replicate is Bernoulli and independent of all else.
+    centred = replicate - rate
+    noise = np.sqrt((rate * (1 - rate)).mean(axis=0) / len(rate))
+    assert (np.abs(centred.mean(axis=0)) < 5 * noise).all()
+    slope = (centred * (rate - rate.mean(axis=0))).mean(axis=0)
+    assert (np.abs(slope) < 5 * noise * rate.std(axis=0) + 1e-12).all()
+    assert abs(np.corrcoef(centred[:, 0], centred[:, 1])[0, 1]) < 5 / np.sqrt(len(rate))
+    # The variables that were there before stay as they were.
+    before = sampler.posterior(draws=4000)
+    for name in ("observed_data", "posterior_predictive"):
+        kept = tree[name].to_dataset().drop_vars(["outcome", "query"])
+        kept = kept.drop_vars("queried_task", errors="ignore")
+        assert kept.identical(before[name].to_dataset())
+
+
+def test_replicates_of_no_outcome(sampler):
+    tree = sampler.posterior(draws=10)
+    add_outcomes(tree, tasks=[], outcomes=[], groups=[], seed=1)
+    assert tree["observed_data"]["outcome"].shape == (0,)
+    assert tree["posterior_predictive"]["outcome"].shape == (1, 10, 0)
+    assert tree["observed_data"]["queried_task"].dtype == object
+
+
+def test_plain_attributes_keeps_what_netcdf_knows():
+    kept = {"text": "é", "empty": "", "number": 1.5, "whole": -(2**63), "vector": np.arange(3)}
+    plain = plain_attributes(kept)
+    assert list(plain) == list(kept)
+    assert all(plain[name] is kept[name] for name in kept)
+    assert plain_attributes({"a": None, "b": {"c": None}, "d": True, "e": 2**63, "f": ("x",)}) == {
+        "b": '{"c": null}',
+        "d": "true",
+        "e": "9223372036854775808",
+        "f": '["x"]',
+    }
+    assert plain_attributes({"n": np.int8(3), "b": np.True_}) == {"n": 3, "b": "true"}
+    assert plain_attributes({1: "one"}) == {"1": "one"}

@@ -1,39 +1,18 @@
 """The picture of a score posterior shows its numbers where they are."""
 
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
-import matplotlib as mpl
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
 from hspr.acquisition.evaluator import Evaluator
-from hspr.experiments.pictures import plot_score, save_picture
-from hspr.models.config import Config
-from hspr.models.errors import DataError
-from hspr.tests.oracles_models import random_matrix
+from hspr.experiments.pictures import plot_score
 
-BANK_SEED = 4801
+Evaluated = Callable[..., Evaluator]
 
 
-@pytest.fixture(autouse=True)
-def no_window() -> Iterator[None]:
-    with mpl.rc_context({"backend": "agg"}):
-        yield
-    plt.close("all")
-
-
-def evaluated(outcomes: int, tasks: int = 20) -> Evaluator:
-    source = random_matrix(6, tasks, seed=BANK_SEED)
-    evaluator = Evaluator(source, Config(rank=1), budget=outcomes, nodes=128)
-    while (task := evaluator.ask()) is not None:
-        evaluator.tell(task, len(evaluator.outcomes) % 2)
-    return evaluator
-
-
-def draw(evaluator: Evaluator, **settings: float) -> Any:
+def draw(evaluator: Evaluator, **settings: Any) -> Any:
     """Return the axes of the picture."""
     collection = plot_score(evaluator.posterior, evaluator.score(), **settings)
     return collection.viz["plot"]["score"].item()
@@ -53,7 +32,7 @@ def band(axes: Any) -> tuple[float, float]:
     return patch.get_x(), patch.get_x() + patch.get_width()
 
 
-def test_plot_score_draws_its_numbers_in_per_cent() -> None:
+def test_plot_score_draws_its_numbers_in_per_cent(evaluated: Evaluated) -> None:
     evaluator = evaluated(6)
     score = evaluator.score()
     axes = draw(evaluator, truth=0.35)
@@ -72,20 +51,20 @@ def test_plot_score_draws_its_numbers_in_per_cent() -> None:
     assert "%" in axes.get_xlabel()
 
 
-def test_plot_score_draws_the_interval_asked_for() -> None:
+def test_plot_score_draws_the_interval_asked_for(evaluated: Evaluated) -> None:
     evaluator = evaluated(6)
     axes = draw(evaluator, prob=0.5)
     assert band(axes) == pytest.approx(tuple(100 * np.array(evaluator.score().interval(0.5))))
     assert "50% interval" in [text.get_text() for text in axes.get_legend().get_texts()]
 
 
-def test_plot_score_leaves_out_what_is_unknown() -> None:
+def test_plot_score_leaves_out_what_is_unknown(evaluated: Evaluated) -> None:
     assert set(lines(draw(evaluated(6)))) == {"estimate", "observed"}
     assert set(lines(draw(evaluated(0)))) == {"estimate"}
 
 
 @pytest.mark.parametrize(("tasks", "outcomes"), [(20, 0), (20, 19), (20, 20), (150, 0), (151, 0)])
-def test_plot_score_bins_hold_whole_scores(tasks: int, outcomes: int) -> None:
+def test_plot_score_bins_hold_whole_scores(evaluated: Evaluated, tasks: int, outcomes: int) -> None:
     evaluator = evaluated(outcomes, tasks)
     predictive = evaluator.posterior["posterior_predictive"].to_dataset()
     draws = 100 * predictive["score"].values
@@ -97,21 +76,3 @@ def test_plot_score_bins_hold_whole_scores(tasks: int, outcomes: int) -> None:
     np.testing.assert_allclose(inner % 1, 0.5)
     assert inner.min() < draws.min() * tasks / 100
     assert inner.max() > draws.max() * tasks / 100
-
-
-@pytest.mark.parametrize("outcomes", [0, 6, 20])
-def test_save_picture_writes_a_png(outcomes: int, tmp_path: Path) -> None:
-    evaluator = evaluated(outcomes)
-    picture = plot_score(evaluator.posterior, evaluator.score(), truth=0.35)
-    path = save_picture(picture, tmp_path / "score.png")
-    content = path.read_bytes()
-    assert content.startswith(b"\x89PNG\r\n\x1a\n")
-    assert content.endswith(b"IEND\xaeB`\x82")
-    assert [file.name for file in tmp_path.iterdir()] == ["score.png"]
-
-
-def test_save_picture_refuses_a_missing_folder(tmp_path: Path) -> None:
-    evaluator = evaluated(0)
-    picture = plot_score(evaluator.posterior, evaluator.score())
-    with pytest.raises(DataError, match=r"cannot write .*score\.png: No such file or directory"):
-        save_picture(picture, tmp_path / "none" / "score.png")
