@@ -9,7 +9,7 @@ import typer
 
 from ..models.config import Config
 from ..models.errors import DataError
-from .checks import sbc
+from .checks import numerics, sbc
 from .options import (
     BankName,
     Budget,
@@ -38,6 +38,7 @@ bank_app = typer.Typer(help="Look at response matrices.")
 app.add_typer(bank_app, name="bank")
 app.command()(report)
 app.command()(sbc)
+app.command()(numerics)
 app.command()(validate)
 
 _DEFAULTS = Config()

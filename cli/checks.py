@@ -7,11 +7,26 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .options import Json, Nodes
+from ..models.config import Config
+from .options import (
+    BankName,
+    Budget,
+    Criterion,
+    Json,
+    Kappa,
+    Missing,
+    Nodes,
+    Precision,
+    Rank,
+    parse_budget,
+)
 from .output import print_json, print_rows
 
 if TYPE_CHECKING:
+    from ..experiments.numerics import Numerics
     from ..experiments.sbc import Calibration
+
+_DEFAULTS = Config()
 
 
 def sbc(
@@ -78,3 +93,66 @@ def _print_sbc(calibration: Calibration, files: list[Path]) -> None:
     rows["verdict"] = "uniform" if told["passed"] else "not uniform"
     rows["saved"] = ", ".join(str(file) for file in files)
     print_rows(rows)
+
+
+def numerics(
+    bank: BankName,
+    targets: Annotated[int, typer.Option(help="Agents to hold out and evaluate.")] = 2,
+    budget: Budget = "10%",
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the queries.")] = 0,
+    rank: Rank = _DEFAULTS.rank,
+    precision: Precision = _DEFAULTS.precision,
+    kappa: Kappa = _DEFAULTS.kappa,
+    criterion: Criterion = _DEFAULTS.criterion,
+    nodes: Nodes = 8192,
+    scrambles: Annotated[int, typer.Option(help="Independent scrambles by proposal.")] = 8,
+    missing: Missing = "refuse",
+    jobs: Annotated[int, typer.Option(help="Parallel workers; -1 uses all cores.")] = 1,
+    json: Json = False,
+) -> None:
+    """Check the sampler's accuracy on evaluations of held-out agents: nodes, draws, scrambles.
+
+    Ends with exit code 1 if a check is failed, else 0.
+    """
+    config = Config(rank, precision, kappa, criterion)
+    tasks = parse_budget(budget)
+    from ..experiments.banks import load_bank
+    from ..experiments.numerics import check_numerics
+
+    result = check_numerics(
+        load_bank(bank, missing=missing),
+        config,
+        targets=targets,
+        budget=tasks,
+        seed=seed,
+        nodes=nodes,
+        scrambles=scrambles,
+        n_jobs=jobs,
+        progress=True,
+    )
+    if json:
+        print_json(result.summary())
+    else:
+        _print_numerics(result)
+    if not result.passed:
+        raise typer.Exit(1)
+
+
+def _print_numerics(result: Numerics) -> None:
+    """Print by target each check with its value and limit."""
+    for facts in result.summary()["targets"]:
+        print(
+            f"{facts['agent']}: {facts['n_observed']} of {facts['n_tasks']} tasks run, "
+            f"{facts['groups']} groups, mean {facts['mean']:.3%}, ESS {facts['ess']:.0f}"
+        )
+        rows = {}
+        for check in result.summary()["checks"]:
+            if check["agent"] == facts["agent"]:
+                factor, unit = (100, "pp") if check["unit"] == "share" else (1, check["unit"])
+                rows[f"  {check['check']}"] = (
+                    f"{factor * check['value']:8.4f} {unit:4}  limit {factor * check['limit']:g}"
+                    f"  {'pass' if check['passed'] else 'FAIL'}"
+                )
+        print_rows(rows)
+    failed = int((~result.table["passed"]).sum())
+    print(f"{len(result.table) - failed} of {len(result.table)} checks passed")

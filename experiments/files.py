@@ -166,7 +166,9 @@ def load_tree(path: str | os.PathLike[str]) -> xr.DataTree:
             f"cannot read {target} as a netCDF posterior ({type(error).__name__}: {reason}); it "
             "may be truncated or another kind of file: save it again"
         ) from None
-    missing = {"importance", "observed_data", "constant_data"} - set(tree.children)
+    # Chains have statistics in place of importance weights.
+    sampler = "sample_stats" if "sample_stats" in tree.children else "importance"
+    missing = {sampler, "observed_data", "constant_data"} - set(tree.children)
     if missing:
         raise DataError(
             f"{target} holds no HSPR posterior: group {sorted(missing)[0]!r} is missing; save one "

@@ -60,6 +60,7 @@ th, td { padding: .3rem .75rem .3rem 0; border-bottom: 1px solid var(--line); te
 thead th { color: var(--soft); font-weight: 600; font-size: .875rem; vertical-align: bottom; }
 tbody th { font-weight: 400; }
 .number { text-align: right; white-space: nowrap; }
+.word { white-space: nowrap; }
 .id { overflow-wrap: anywhere; min-width: 11rem; font-size: .875rem;
   font-family: ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace; }
 .settings { width: 100%; max-width: 36rem; }
@@ -197,7 +198,7 @@ def records_table(
     caption : str
         Plain text.
     columns : mapping of str to str
-        Heading, as plain text, to the class of its cells: "number", "id" or "".
+        Heading, as plain text, to the class of its cells: "number", "word" or "id".
     records : sequence of sequence of str
         Cells, as HTML.
 

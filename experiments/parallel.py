@@ -51,13 +51,14 @@ def run_jobs[Job, Result](
     with parallel_config(backend="loky", inner_max_num_threads=1):
         parallel = Parallel(n_jobs=n_jobs, return_as="generator_unordered")
         results = parallel(delayed(_in_one_thread)(function, job) for job in jobs)
-    return track(
+    shown = track(
         results,
         description=description,
         total=len(jobs),
         console=Console(stderr=True),
         disable=not (progress and sys.stderr.isatty()),
     )
+    return iter(shown)
 
 
 def require_jobs(n_jobs: int) -> None:

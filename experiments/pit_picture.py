@@ -39,7 +39,7 @@ def plot_pit(calibration: Calibration, *, prob: float = PROB) -> Any:
     points = np.concatenate([[0.0], band.points, [1.0]])
     ends = (np.concatenate([[0.0], edge, [1.0]]) - points for edge in (band.lower, band.upper))
     low, high = ends
-    for name, values in calibration.pit.items():
+    for number, (name, values) in enumerate(calibration.pit.items()):
         axes = collection.viz["plot"][name].item()
         axes.fill_between(points, low, high, step="mid", color="C0", alpha=0.15, linewidth=0)
         limit = 1.3 * max(np.abs(low).max(), np.abs(high).max())
@@ -47,4 +47,6 @@ def plot_pit(calibration: Calibration, *, prob: float = PROB) -> Any:
         axes.set_ylim(min(bottom, -limit), max(top, limit))
         p_value = uniformity_p_value(values.to_numpy())
         axes.set_title(f"{name}, p = {p_value:.2f}", fontsize=11)
+        if number % columns == 0:
+            axes.set_ylabel("share of PITs below, less PIT", fontsize=11)
     return collection

@@ -60,9 +60,9 @@ def tasks_section(numbers: dict[str, Any], path: pd.DataFrame, groups: TaskGroup
         {
             "#": "number",
             "Task": "id",
-            "Group": "",
+            "Group": "word",
             "Expected": "number",
-            "Outcome": "",
+            "Outcome": "word",
             "Score": "number",
             f"{numbers['interval_prob']:.0%} interval": "number",
         },

@@ -22,6 +22,7 @@ from ..models.errors import DataError
 PROB = 0.95
 _MAX_CELLS = 1000
 _BISECTIONS = 40
+_TINY = 1e-13
 
 
 class Band(NamedTuple):
@@ -155,6 +156,9 @@ def uniformity_p_value(pit: np.ndarray) -> float:
     tails = np.minimum(binom.cdf(counts, n, points), binom.sf(counts - 1, n, points))
     # A little more, since tails that are equal by symmetry differ by rounding.
     level = min(1.0, 2 * float(tails.min()) * (1 + 1e-7))
+    if level < _TINY:
+        # The sum over the points: an upper bound, and too little to be told from 1 - 1.
+        return level * len(points)
     return 1.0 - _probability_inside(n, *_limits(n, points, level))
 
 
@@ -176,9 +180,9 @@ def _counts(pit: np.ndarray) -> np.ndarray:
 def _limits(n: int, points: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
     """Return the least and largest count whose tails both exceed half the level, by point."""
     tail = level / 2
-    lower = binom.ppf(tail, n, points).astype(np.int64)
+    lower = np.asarray(binom.ppf(tail, n, points), dtype=np.int64)
     lower += binom.cdf(lower, n, points) <= tail
-    upper = binom.isf(tail, n, points).astype(np.int64)
+    upper = np.asarray(binom.isf(tail, n, points), dtype=np.int64)
     upper -= binom.sf(upper - 1, n, points) <= tail
     return lower, upper
 

@@ -11,13 +11,15 @@ from numbers import Integral
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pymc as pm
 import xarray as xr
 from rich.console import Console
 
 from ..acquisition.evaluator import Evaluator
 from ..inference.compare import Comparison, compare_posteriors
 from ..inference.nuts import sample_nuts
-from ..inference.sobol import NODES, SEED
+from ..inference.sobol import NODES, SEED, SobolSampler
 from ..inference.summaries import MIN_REPEATS
 from ..models.config import Config
 from ..models.declaration import build_model
@@ -133,7 +135,7 @@ def validate_agent(
     scrambles : int, default 8
         Scrambles of the nodes, the production one included, whose scatter is the error of the
         importance sampler: with each of the others the outcomes are told once more, in the same
-        order. With 1 the error comes from the weights instead.
+        order. With 1 the error comes from the weights instead, which overstate it.
     form, draws, tune, chains, cores, nuts_sampler
         As `sample_nuts` takes them.
     progress : bool, default False
@@ -203,7 +205,7 @@ def validate_agent(
     return Validation(comparison, evaluation, settings, nuts)
 
 
-def _final_model(evaluator: Evaluator) -> Any:
+def _final_model(evaluator: Evaluator) -> pm.Model:
     """Declare the model with the outcomes that the evaluation ended with."""
     arrays = evaluator.sampler.arrays
     return build_model(
@@ -216,15 +218,20 @@ def _scrambled(
 ) -> Iterator[xr.DataTree]:
     """Yield the evaluation's posterior, then those of other scrambles told the same outcomes."""
     yield evaluator.posterior
+    groups, every = evaluator.groups, evaluator.sampler.refresh_every
+    position = {task: index for index, task in enumerate(groups.tasks)}
+    group = groups.group_of_task[[position[task] for task in evaluator.outcomes]]
+    outcome = np.array(list(evaluator.outcomes.values()), dtype=np.int64)
+    # Nodes are placed anew for the counts alone, so only what came after the last time is told.
+    settled = len(outcome) - len(outcome) % every
+    model = build_model(
+        groups,
+        evaluator.config,
+        successes=np.bincount(group[:settled][outcome[:settled] == 1], minlength=len(groups.size)),
+        trials=np.bincount(group[:settled], minlength=len(groups.size)),
+    )
     for number in range(1, scrambles):
-        other = Evaluator(
-            evaluator.groups,
-            evaluator.config,
-            budget=evaluator.budget,
-            nodes=nodes,
-            sobol_seed=SEED + number,
-            proposal=proposal,
-        )
-        for task, outcome in evaluator.outcomes.items():
-            other.tell(task, outcome)
-        yield other.posterior
+        sampler = SobolSampler(model, nodes=nodes, seed=SEED + number, proposal=proposal)
+        for g, y in zip(group[settled:], outcome[settled:], strict=True):
+            sampler.update(int(g), int(y))
+        yield sampler.posterior()

@@ -218,6 +218,7 @@ def _forest(
         backend="matplotlib",
         figure_kwargs={"figsize": figsize, "layout": "constrained"},
     )
+    collection.viz["plot"].sel(column="forest").item().locator_params(axis="x", nbins=7)
     # The first and the last row would lie on the edges of the picture.
     axes = collection.viz["plot"].sel(column="forest").item()
     low, high = axes.get_ylim()

@@ -88,6 +88,11 @@ def assert_refused(result: Result, *parts: str) -> None:
         assert part in result.err
 
 
+def buffered() -> dict[str, str]:
+    """Return the environment in which output is written at a program's end."""
+    return {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
+
+
 def in_process(code: str, *arguments: str, **settings: object) -> subprocess.CompletedProcess:
     """Run Python code in another process."""
     command = [sys.executable, "-c", code, *arguments]
@@ -427,7 +432,7 @@ def test_main_tells_of_a_full_disk_behind_its_output() -> None:
     with Path("/dev/full").open("w") as full:
         process = subprocess.run(
             [sys.executable, "-c", START, "bank", "list"],
-            env={key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"},
+            env=buffered(),
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
@@ -442,6 +447,7 @@ def test_main_is_silent_when_the_reader_leaves() -> None:
     os.close(reader)
     process = subprocess.run(
         [sys.executable, "-c", START, "bank", "list"],
+        env=buffered(),
         stdout=writer,
         stderr=subprocess.PIPE,
         text=True,

@@ -59,11 +59,13 @@ def test_report_writes_a_page_and_prints_its_numbers(run: Run) -> None:
 
 
 def test_report_prints_rows_for_people(run: Run) -> None:
-    code, out, err = run("../small.csv", *FAST, "--prob", "0.5", "--missing", "fail")
+    code, out, err = run(
+        "../small.csv", *FAST, "--budget", "0", "--prob", "0.5", "--missing", "fail"
+    )
     assert (code, err) == (0, "")
     rows = dict(line.split(maxsplit=1) for line in out.splitlines())
     assert list(rows) == ["bank", "target", "estimate", "interval", "truth", "trusted", "saved"]
-    assert rows["target"] == "a0, 3 tasks run"
+    assert rows["target"] == "a0, 0 tasks run"
     assert "(50%, equal-tailed credible interval of the model's posterior)" in rows["interval"]
     page = Path("hspr-report.html").read_text(encoding="utf-8")
     assert "counted as not solved" in page

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import arviz as az
 import matplotlib as mpl
@@ -25,7 +25,8 @@ from hspr.models.config import Config
 from hspr.models.responses import ResponseMatrix
 from hspr.tests.oracles_models import random_matrix
 
-ENGINES = ("h5netcdf", "netcdf4")
+Engine = Literal["h5netcdf", "netcdf4"]
+ENGINES: tuple[Engine, ...] = ("h5netcdf", "netcdf4")
 AGENTS = ["агент é", "智能体 2", "وكيل", "🤖 four", "x/y", "plain"]
 TASKS = [f"instance_élément-hq__{'x' * 99}{i:010d}" for i in range(20)]
 BANK = ResponseMatrix.from_arrays(
@@ -69,7 +70,7 @@ def tree(
     return loaded(path, engine)
 
 
-def need(engine: str) -> str:
+def need(engine: Engine) -> Engine:
     if engine == "netcdf4":
         pytest.importorskip("netCDF4")
     return engine
@@ -88,14 +89,14 @@ def test_tasks_are_long_and_alike_at_the_start() -> None:
 @pytest.mark.parametrize("queries", [0, 1, 20])
 @pytest.mark.parametrize("writer", ENGINES)
 @pytest.mark.parametrize("reader", ENGINES)
-def test_nothing_is_lost(queries: int, writer: str, reader: str, tmp_path: Path) -> None:
+def test_nothing_is_lost(queries: int, writer: Engine, reader: Engine, tmp_path: Path) -> None:
     tree = evaluated(queries)
     tree.to_netcdf(tmp_path / "a.nc", engine=need(writer))
     xr.testing.assert_identical(loaded(tmp_path / "a.nc", need(reader)), tree)
 
 
 def test_ids_names_and_settings_are_whole(tree: xr.DataTree) -> None:
-    observed, constant = tree["observed_data"], tree["constant_data"]
+    observed, constant = (tree[name].to_dataset() for name in ("observed_data", "constant_data"))
     assert set(observed["queried_task"].values) < set(TASKS)
     assert list(constant["task"].values) == TASKS
     assert constant.attrs["agent"] == AGENTS[1]
@@ -121,15 +122,6 @@ def test_summary_describes_every_variable(tree: xr.DataTree) -> None:
 def test_extract_gives_labelled_draws(tree: xr.DataTree) -> None:
     z = az.extract(tree, var_names="z", num_samples=100, random_seed=1)
     assert dict(z.sizes) == {"latent": 2, "sample": 100}
-    weights = np.exp(tree["importance"]["log_weight"])
-    nodes = az.extract(
-        tree["importance"].to_dataset()[["z"]].expand_dims("chain"),
-        sample_dims=["chain", "node"],
-        weights=weights.values,
-        num_samples=50,
-        random_seed=1,
-    )
-    assert nodes.sizes["sample"] == 50
     outcome = az.extract(tree, group="posterior_predictive", var_names="outcome")
     assert dict(outcome.sizes) == {"query": 8, "sample": 2000}
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -13,7 +15,7 @@ from hspr.models.responses import ResponseMatrix
 from hspr.tests.oracles_models import random_matrix
 
 BANK = random_matrix(7, 24, seed=4804)
-FAST = {"budget": 5, "nodes": 128}
+FAST: dict[str, Any] = {"budget": 5, "nodes": 128}
 CONFIG = Config(rank=1)
 
 

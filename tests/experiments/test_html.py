@@ -21,7 +21,7 @@ def test_text_is_escaped_everywhere() -> None:
         identifier(NASTY),
         section(NASTY, ""),
         settings_table(NASTY, {NASTY: ""}),
-        records_table(NASTY, {"#": "number", NASTY: ""}, [["1", ""]]),
+        records_table(NASTY, {"#": "number", NASTY: "word"}, [["1", ""]]),
         page(NASTY, ""),
         figure(SVG, key="a", alt=NASTY, caption=NASTY),
     ]

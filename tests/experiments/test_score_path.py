@@ -21,7 +21,7 @@ def evaluated(**settings: Any) -> tuple[Evaluator, list[dict[str, Any]]]:
     """Return an evaluator after eleven queries, and its score and predictions at each."""
     config = Config(rank=2, calibration=0.5, kappa=1.0)
     evaluator = Evaluator(SOURCE, config, budget=11, nodes=256, **settings)
-    steps = [{"score": evaluator.score(), "task": None}]
+    steps: list[dict[str, Any]] = [{"score": evaluator.score(), "task": None}]
     while (task := evaluator.ask()) is not None:
         group = evaluator.groups.group_of_task[SOURCE.tasks.index(task)]
         arrays = evaluator.sampler.arrays

@@ -31,7 +31,8 @@ def test_plot_path_draws_mean_interval_truth_and_outcomes(evaluated: Evaluated) 
     (band,) = axes.collections
     corners = {(x, round(y, 6)) for x, y in band.get_paths()[0].vertices}
     for name in ("low", "high"):
-        assert {(float(q), round(100 * y, 6)) for q, y in path[name].items()} <= corners
+        ends = zip(path.index.to_list(), path[name].to_list(), strict=True)
+        assert {(float(q), round(100 * y, 6)) for q, y in ends} <= corners
     assert "80% interval" in [text.get_text() for text in axes.get_legend().get_texts()]
 
 

@@ -15,6 +15,11 @@ Evaluated = Callable[..., Evaluator]
 CHAINS_SEED = 4802
 
 
+def values(tree: xr.DataTree, group: str, name: str, **labels: str) -> np.ndarray:
+    """Return all draws of a variable, flat."""
+    return np.ravel(tree[group].to_dataset()[name].sel(labels).to_numpy())
+
+
 def ends(line: Any) -> tuple[float, float]:
     """Return where an interval begins and ends."""
     x = line.get_xdata()
@@ -50,7 +55,7 @@ def test_plot_latent_draws_medians_and_intervals(evaluated: Evaluated) -> None:
     tree = evaluated(6).posterior
     viz = plot_latent(tree, prob=0.8).viz
     for label in ("ability", "factor 1"):
-        draws = tree["posterior"]["z"].sel(latent=label).values.ravel()
+        draws = values(tree, "posterior", "z", latent=label)
         artists = {name: viz[name]["z"].sel(latent=label).item() for name in ("trunk", "twig")}
         assert ends(artists["twig"]) == pytest.approx(np.quantile(draws, [0.1, 0.9]))
         assert ends(artists["trunk"]) == pytest.approx(np.quantile(draws, [0.25, 0.75]))
@@ -75,12 +80,12 @@ def test_plot_rates_draws_the_groups_that_were_moved_most(evaluated: Evaluated, 
     viz = plot_rates(tree, groups=limit, prob=0.8).viz["twig"]["rate"]
     posterior = tree["posterior"].to_dataset().isel(chain=0)
     counts = tree["observed_data"].to_dataset()
-    size = tree["constant_data"]["group_size"]
-    moved = np.abs(posterior["q"].mean("draw") - posterior["p"].mean("draw")) * size
+    size = tree["constant_data"].to_dataset()["group_size"]
+    moved = abs(posterior["q"].mean("draw") - posterior["p"].mean("draw")) * size
     wanted = {
         f"{g}: {int(counts['successes'].sel(group=g))}/{int(counts['trials'].sel(group=g))} of "
         f"{int(size.sel(group=g))}": (float(moved.sel(group=g)), g)
-        for g in tree["posterior"]["group"].values
+        for g in posterior["group"].to_numpy()
         if counts["trials"].sel(group=g) > 0
     }
     order = sorted(wanted, key=lambda label: -wanted[label][0])[:limit]
@@ -118,10 +123,10 @@ def test_plot_overlay_draws_both_distributions(evaluated: Evaluated) -> None:
     assert legend(collection) == ["Sobol", "NUTS"]
     for label, posterior in (("Sobol", tree), ("NUTS", other)):
         for latent in ("ability", "factor 1"):
-            draws = posterior["posterior"]["z"].sel(latent=latent).values.ravel()
+            draws = values(posterior, "posterior", "z", latent=latent)
             line = collection.viz["dist"]["z"].sel(model=label, latent=latent).item()
             assert_cumulative(line, draws)
-        draws = 100 * posterior["posterior_predictive"]["score"].values.ravel()
+        draws = 100 * values(posterior, "posterior_predictive", "score")
         assert_cumulative(collection.viz["dist"]["score"].sel(model=label).item(), draws)
     styles = {line.get_linestyle() for line in collection.viz["dist"]["score"].values.flat}
     assert styles == {"-", "--"}
