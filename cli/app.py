@@ -74,8 +74,8 @@ def demo(
     json: Json = False,
 ) -> None:
     """Evaluate one agent of the simulated bank at a tenth of its tasks."""
-    from ..acquisition.evaluator import Evaluator
     from ..experiments.banks import load_bank
+    from ..experiments.evaluation import evaluate_agent
     from ..experiments.files import require_writable, save_tree
     from ..experiments.pictures import plot_score, save_picture
 
@@ -86,26 +86,22 @@ def demo(
         require_writable(file)
     bank = load_bank("simulated")
     target = bank.agents[seed % len(bank.agents)]
-    source, outcomes = bank.hold_out(target)
-    evaluator = Evaluator(source, Config(), budget=parse_budget(budget), seed=seed)
-    while (task := evaluator.ask()) is not None:
-        evaluator.tell(task, int(outcomes.sel(task=task)))
-    score, truth = evaluator.score(), float(outcomes.mean())
-    tree = evaluator.posterior
+    result = evaluate_agent(bank, target, Config(), budget=parse_budget(budget), seed=seed)
+    score, tree = result.score, result.evaluator.posterior
     save_tree(tree, files[0])
-    save_picture(plot_score(tree, score, truth=truth), files[1])
+    save_picture(plot_score(tree, score, truth=result.truth), files[1])
     low, high = score.interval(0.9)
     if json:
         print_json(
             {
                 "bank": bank.name,
                 "target": target,
-                "budget": evaluator.budget,
+                "budget": result.evaluator.budget,
                 "tasks": score.n_tasks,
                 "estimate": score.estimate,
                 "interval": [low, high],
                 "interval_prob": 0.9,
-                "truth": truth,
+                "truth": result.truth,
                 "observed_share": score.observed_share if score.n_observed else None,
                 "sd": score.sd,
                 "ess": score.ess,
@@ -120,7 +116,7 @@ def demo(
             "target": f"{target}, {score.n_observed} tasks run{solved}",
             "estimate": f"{score.estimate:.1%}",
             "interval": f"{low:.1%} to {high:.1%} (90 %, equal-tailed, model posterior)",
-            "truth": f"{truth:.1%}",
+            "truth": f"{result.truth:.1%}",
             "saved": ", ".join(str(file) for file in files),
         }
     )

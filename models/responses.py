@@ -115,7 +115,11 @@ class ResponseMatrix:
                 f"outcomes of {name!r} have shape {array.shape}, but there are "
                 f"{len(agents)} agents and {len(tasks)} tasks; rows are agents, columns are tasks"
             )
-        coords = {"agent": _objects(agents), "task": _objects(tasks)}
+        # Checked here too: xarray itself fails on some of the ids that the constructor refuses.
+        coords = {
+            dim: _objects(_text_ids(_objects(ids), dim, name))
+            for dim, ids in (("agent", agents), ("task", tasks))
+        }
         return cls(xr.DataArray(array, coords=coords, dims=("agent", "task")), name=name)
 
     @property
@@ -247,7 +251,7 @@ def _text_ids(ids: np.ndarray, kind: str, name: str) -> list[str]:
     if len(ids) == 0:
         raise DataError(f"bank {name!r} has no {kind}s; at least one is needed")
     for value in ids:
-        if not isinstance(value, str) or not value.strip():
+        if not isinstance(value, str) or not value.strip() or not _is_unicode(value):
             raise DataError(
                 f"{kind} ids of bank {name!r} must be non-empty text, got {value!r}; "
                 "convert them with str()"
@@ -259,6 +263,14 @@ def _text_ids(ids: np.ndarray, kind: str, name: str) -> list[str]:
             f"{int((ids == repeated[0]).sum())} times; rename or remove the repeats"
         )
     return [str(value) for value in ids]
+
+
+def _is_unicode(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:  # half of a surrogate pair, which no file can hold
+        return False
+    return True
 
 
 def _binary_or_missing(

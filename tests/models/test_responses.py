@@ -80,6 +80,7 @@ def test_from_arrays_refuses_other_values(value: float) -> None:
         (["a", "b"], ["x", "x"], ["task ids", "unique", "'x'"]),
         (["a", ""], ["x", "y"], ["agent ids", "non-empty text", "''"]),
         (["a", "b"], ["x", " \t"], ["task ids", "non-empty text", r"' \t'"]),
+        (["a", "b"], ["x", "half \ud83d"], ["task ids", "non-empty text", r"'half \ud83d'"]),
         (["a", 7], ["x", "y"], ["agent ids", "text", "7"]),
         (["a", None], ["x", "y"], ["agent ids", "text"]),
         (["a", "b"], ["x", NAN], ["task ids", "text", "nan"]),
