@@ -27,7 +27,7 @@ demo: $(STAMP)  ## Recover a score from a tenth of the tasks, as an example
 	@$(BIN)/hspr demo
 
 test: $(STAMP)  ## Run the whole test suite
-	@$(ONE_THREAD) $(BIN)/pytest -n 2 $(ARGS)
+	@$(ONE_THREAD) $(BIN)/pytest -n 2 --dist worksteal $(ARGS)
 
 lint: $(STAMP) types  ## Check style, layout and types
 	@$(BIN)/ruff check

@@ -61,7 +61,8 @@ def sample_nuts(
         Tasks in each group; None reads the model's data named ``group_size``.
     form : {"marginal", "full"}, default "marginal"
         Sample the latent vector with the rates integrated out (`marginal_model`) and draw the rates
-        from their exact Beta distribution afterwards, or sample both as declared.
+        from their exact Beta distribution afterwards, or sample both as declared; with hundreds of
+        groups the latter needs many more draws for the same accuracy.
     draws, tune : int, default 1000
         Draws D kept of each chain, and draws before them that tune the sampler.
     chains : int, default 4

@@ -246,16 +246,16 @@ def test_posterior_tells_what_was_asked_and_with_what(held_out):
 
 
 def test_score_warns_when_its_weights_are_too_uneven(groups_far_off):
-    ev = hspr.Evaluator(groups_far_off, hspr.Config(rank=0, kappa=1.0), nodes=64, budget=30)
-    for task in groups_far_off.tasks[:30]:
+    ev = hspr.Evaluator(groups_far_off, hspr.Config(rank=0, kappa=1.0), nodes=64, budget=32)
+    for task in groups_far_off.tasks[:32]:
         ev.tell(task, 0)
     with pytest.warns(hspr.SamplingWarning, match=r"use proposal='student' or more nodes"):
         score = ev.score()
     assert not score.trusted
     robust = hspr.Evaluator(
-        groups_far_off, hspr.Config(rank=0, kappa=1.0), nodes=1024, budget=30, proposal="student"
+        groups_far_off, hspr.Config(rank=0, kappa=1.0), nodes=1024, budget=32, proposal="student"
     )
-    for task in groups_far_off.tasks[:30]:
+    for task in groups_far_off.tasks[:32]:
         robust.tell(task, 0)
     assert robust.score().trusted
 

@@ -459,10 +459,15 @@ def test_main_is_silent_when_the_reader_leaves() -> None:
 
 @pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
 def test_main_ends_an_interrupted_run_without_a_traceback(tmp_path: Path) -> None:
-    # The signal comes while a bank is loaded, from the process itself: nothing to wait for.
+    # The signal comes while a bank is loaded, from the process itself. A shell's background job
+    # starts with the signal ignored, so its handler is set first.
     code = (
-        "import os, signal\nimport hspr.experiments.banks as banks\n"
-        "banks.load_bank = lambda *_, **__: os.kill(os.getpid(), signal.SIGINT)\n" + START
+        "import signal, time\nimport hspr.experiments.banks as banks\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "def load_bank(*_, **__):\n"
+        "    signal.raise_signal(signal.SIGINT)\n"
+        "    time.sleep(60)\n"
+        "banks.load_bank = load_bank\n" + START
     )
     process = in_process(code, "bank", "info", cwd=tmp_path)
     assert (process.returncode, process.stdout, process.stderr) == (130, "", "")
