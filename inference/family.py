@@ -343,7 +343,8 @@ def _observed_outcomes(
     elif isinstance(variable, Constant):
         observed = variable.data
     else:
-        observed = variable.eval()
+        (read,) = compile_once([], [variable], lambda value: [([], [value])])
+        (observed,) = read()
     observed = np.atleast_1d(observed)
     wrong = observed[~np.isin(observed, (0, 1))]
     if wrong.size:
