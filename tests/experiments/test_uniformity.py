@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy.stats import binom
+from scipy.stats import binom, kstest
 
 from hspr.experiments.uniformity import (
     inside_band,
@@ -41,6 +41,7 @@ def test_randomised_pit_of_a_discrete_distribution_is_uniform() -> None:
     truths, ties = binom.rvs(4, 0.3, size=2000, random_state=rng), rng.random(2000)
     pit = [randomised_pit(support, t, u, weight=weight) for t, u in zip(truths, ties, strict=True)]
     assert uniformity_p_value(np.array(pit)) > 0.01
+    assert kstest(pit, "uniform").pvalue > 0.01
     # Ties that are not broken, or all broken one way, show.
     for tie in (0.0, 0.5, 1.0):
         lumped = [randomised_pit(support, t, tie, weight=weight) for t in truths]
