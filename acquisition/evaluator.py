@@ -6,6 +6,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+import pymc as pm
 import xarray as xr
 
 from ..inference.decision import ScorePosterior, score_posterior
@@ -84,7 +85,7 @@ class Evaluator:
         self._gain = gain_of(self.config.criterion)
         self._state = self.sampler.state()
         self._rng = np.random.default_rng(seed)
-        self._index = {task: position for position, task in enumerate(self.groups.tasks)}
+        self._group_of = self.groups.group_by_task
         order = np.argsort(self.groups.group_of_task, kind="stable")
         self._members = np.split(order, np.cumsum(self.groups.size)[:-1])
 
@@ -114,7 +115,7 @@ class Evaluator:
         gain = self._gain(self._state)
         # A group whose unqueried tasks are all running has nothing to offer.
         for task in self._pending:
-            group = self.groups.group_of_task[self._index[task]]
+            group = self._group_of[task]
             if not self._open_tasks(group, taken):
                 gain[group] = -np.inf
         open_tasks = self._open_tasks(int(np.argmax(gain)), taken)
@@ -139,9 +140,9 @@ class Evaluator:
             If the task is unknown, the outcome is neither 0 nor 1, or it contradicts an earlier
             one. Nothing is changed then.
         """
-        if not isinstance(task, str) or task not in self._index:
+        if not isinstance(task, str) or task not in self._group_of:
             raise DataError(
-                f"task {task!r} is not one of the {len(self._index)} tasks of bank "
+                f"task {task!r} is not one of the {len(self._group_of)} tasks of bank "
                 f"{self.groups.bank!r}; give an id exactly as the bank spells it"
             )
         value = _binary(task, outcome)
@@ -154,10 +155,15 @@ class Evaluator:
             return
         self.outcomes[task] = value
         self._pending.pop(task, None)
-        self.sampler.update(int(self.groups.group_of_task[self._index[task]]), value)
+        self.sampler.update(self._group_of[task], value)
 
-    def score(self) -> ScorePosterior:
+    def score(self, *, warn: bool = True) -> ScorePosterior:
         """Estimate the full-benchmark score from the outcomes told so far.
+
+        Parameters
+        ----------
+        warn : bool, default True
+            Whether to warn of figures that cannot be trusted; the result says so in either case.
 
         Returns
         -------
@@ -174,7 +180,7 @@ class Evaluator:
             calibration=self.config.calibration,
             decision=self.config.decision,
         )
-        if not score.trusted:
+        if warn and not score.trusted:
             warnings.warn(
                 f"the score posterior rests on {score.ess:.0f} effective of {score.nodes} nodes "
                 f"(Pareto k {score.pareto_k:.2f}); use proposal='student' or more nodes",
@@ -182,6 +188,14 @@ class Evaluator:
                 stacklevel=2,
             )
         return score
+
+    @property
+    def model(self) -> pm.Model:
+        """The declared model with the outcomes told so far, for another sampler."""
+        arrays = self.sampler.arrays
+        return build_model(
+            self.groups, self.config, successes=arrays.successes, trials=arrays.trials
+        )
 
     @property
     def posterior(self) -> xr.DataTree:
@@ -197,7 +211,7 @@ class Evaluator:
             tree,
             tasks=list(self.outcomes),
             outcomes=list(self.outcomes.values()),
-            groups=[int(self.groups.group_of_task[self._index[task]]) for task in self.outcomes],
+            groups=[self._group_of[task] for task in self.outcomes],
             seed=SEED,
         )
         tree["constant_data"]["group_of_task"] = xr.DataArray(

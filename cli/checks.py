@@ -17,6 +17,7 @@ from .options import (
     Missing,
     Nodes,
     Precision,
+    Proposal,
     Rank,
     parse_budget,
 )
@@ -32,7 +33,7 @@ _DEFAULTS = Config()
 def sbc(
     simulations: Annotated[int, typer.Option(help="Simulated agents.")] = 1000,
     nodes: Nodes = 8192,
-    proposal: Annotated[str, typer.Option(help="gaussian or student.")] = "gaussian",
+    proposal: Proposal = "gaussian",
     seed: Annotated[int, typer.Option(min=0, help="Seed of the simulations.")] = 20261005,
     jobs: Annotated[int, typer.Option(help="Parallel workers; -1 uses all cores.")] = -1,
     output_dir: Annotated[

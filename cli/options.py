@@ -20,6 +20,7 @@ Budget = Annotated[
     str, typer.Option(help="Tasks to run: a number (30), a share (0.1) or a percentage (10%).")
 ]
 Nodes = Annotated[int, typer.Option(min=2, help="Nodes of the importance sampler, a power of two.")]
+Proposal = Annotated[str, typer.Option(help="gaussian or student.")]
 Rank = Annotated[int, typer.Option(help="Residual factors.")]
 Precision = Annotated[float, typer.Option(help="Prior precision of the residual coordinates.")]
 Kappa = Annotated[float, typer.Option(help="Strength of group rates.")]

@@ -21,6 +21,7 @@ from .options import (
     Missing,
     Nodes,
     Precision,
+    Proposal,
     Rank,
     parse_budget,
 )
@@ -43,7 +44,7 @@ def report(
     calibration: Calibration = _DEFAULTS.calibration,
     decision: Decision = _DEFAULTS.decision,
     nodes: Nodes = 8192,
-    proposal: Annotated[str, typer.Option(help="gaussian or student.")] = "gaussian",
+    proposal: Proposal = "gaussian",
     prob: Annotated[float, typer.Option(help="Probability of the intervals.")] = 0.9,
     missing: Missing = "refuse",
     nuts: Annotated[bool, typer.Option("--nuts", help="Draw a posterior of NUTS too.")] = False,

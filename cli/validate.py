@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,6 +17,7 @@ from .options import (
     Missing,
     Nodes,
     Precision,
+    Proposal,
     Rank,
     parse_budget,
 )
@@ -38,7 +39,7 @@ def validate(
     kappa: Kappa = _DEFAULTS.kappa,
     criterion: Criterion = _DEFAULTS.criterion,
     nodes: Nodes = 8192,
-    proposal: Annotated[str, typer.Option(help="gaussian or student.")] = "gaussian",
+    proposal: Proposal = "gaussian",
     scrambles: Annotated[
         int,
         typer.Option(help="Scrambles whose scatter is the sampler's error; 1 uses the weights."),
@@ -70,25 +71,23 @@ def validate(
 
     if output is not None:
         require_writable(output)
-    # What the samplers warn of is among the reasons that are printed.
-    with _quiet():
-        validation = validate_agent(
-            load_bank(bank, missing=missing),
-            agent,
-            config,
-            budget=tasks,
-            seed=seed,
-            nodes=nodes,
-            proposal=proposal,
-            scrambles=scrambles,
-            form=form,
-            draws=draws,
-            tune=tune,
-            chains=chains,
-            cores=cores,
-            nuts_sampler=sampler,
-            progress=True,
-        )
+    validation = validate_agent(
+        load_bank(bank, missing=missing),
+        agent,
+        config,
+        budget=tasks,
+        seed=seed,
+        nodes=nodes,
+        proposal=proposal,
+        scrambles=scrambles,
+        form=form,
+        draws=draws,
+        tune=tune,
+        chains=chains,
+        cores=cores,
+        nuts_sampler=sampler,
+        progress=True,
+    )
     if output is not None:
         validation.to_csv(output)
     if json:
@@ -99,14 +98,6 @@ def validate(
             print(f"saved        {output}")
     if validation.comparison.verdict == "disagree":
         raise typer.Exit(1)
-
-
-def _quiet() -> Any:
-    import warnings
-
-    from ..models.errors import SamplingWarning
-
-    return warnings.catch_warnings(action="ignore", category=SamplingWarning)
 
 
 def _print(validation: Validation) -> None:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import sys
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
-from rich.console import Console
-from rich.progress import track
 
 from ..acquisition.evaluator import Evaluator
 from ..inference.decision import ScorePosterior
-from ..inference.sobol import NODES, SEED
+from ..inference.sobol import NODES, SEED, SobolSampler
 from ..models.config import Config
-from ..models.errors import DataError, SamplingWarning
+from ..models.declaration import build_model
+from ..models.errors import DataError
 from ..models.responses import ResponseMatrix
+from .progress import with_progress
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,24 +108,57 @@ def evaluate_agent(
         proposal=proposal,
         agent=agent,
     )
-    for _ in track(
-        range(evaluator.budget),
-        description=f"evaluate {agent}",
-        console=Console(stderr=True),
-        disable=not (progress and sys.stderr.isatty()),
+    for _ in with_progress(
+        range(evaluator.budget), description=f"evaluate {agent}", progress=progress
     ):
         task = evaluator.ask()
         if task is not None:
             evaluator.tell(task, outcomes[task])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SamplingWarning)
-        score = evaluator.score()
     return Evaluation(
         evaluator=evaluator,
-        score=score,
+        score=evaluator.score(warn=False),
         agent=agent,
         source_agents=len(source.agents),
         bank_tasks=len(bank.tasks),
         missing=bank.missing,
         truth=float(np.mean(list(outcomes.values()))),
     )
+
+
+def retell(
+    evaluator: Evaluator,
+    *,
+    nodes: int = NODES,
+    sobol_seed: int = SEED,
+    proposal: str = "gaussian",
+) -> SobolSampler:
+    """Tell a finished evaluation's outcomes to another sampler.
+
+    Parameters
+    ----------
+    evaluator : Evaluator
+        The evaluation.
+    nodes, sobol_seed, proposal
+        As `Evaluator` takes them.
+
+    Returns
+    -------
+    SobolSampler
+        As if it had been told one outcome after another: the nodes depend on the counts at their
+        last refresh only, so it starts there.
+    """
+    groups, every = evaluator.groups, evaluator.sampler.refresh_every
+    group_of = groups.group_by_task
+    told = [(group_of[task], outcome) for task, outcome in evaluator.outcomes.items()]
+    start = len(told) - len(told) % every
+    successes, trials = np.zeros_like(groups.size), np.zeros_like(groups.size)
+    for group, outcome in told[:start]:
+        successes[group] += outcome
+        trials[group] += 1
+    model = build_model(groups, evaluator.config, successes=successes, trials=trials)
+    sampler = SobolSampler(
+        model, nodes=nodes, seed=sobol_seed, proposal=proposal, refresh_every=every
+    )
+    for group, outcome in told[start:]:
+        sampler.update(group, outcome)
+    return sampler

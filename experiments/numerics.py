@@ -17,15 +17,13 @@ import numpy as np
 import pandas as pd
 from scipy.stats import binom
 
-from ..acquisition.evaluator import Evaluator
 from ..inference.decision import DRAWS, ScorePosterior, score_posterior
 from ..inference.proposal import PROPOSALS
-from ..inference.sobol import NODES, REFRESH_EVERY, SEED, SobolSampler
+from ..inference.sobol import NODES, SEED, SobolSampler
 from ..models.config import Config
-from ..models.declaration import build_model
 from ..models.errors import DataError
 from ..models.responses import ResponseMatrix
-from .evaluation import evaluate_agent
+from .evaluation import evaluate_agent, retell
 from .parallel import run_jobs
 
 TOLERANCE = 0.0005
@@ -179,39 +177,6 @@ def check_numerics(
         pd.DataFrame([facts for facts, _ in results]),
         settings,
     )
-
-
-def retell(
-    evaluator: Evaluator, *, nodes: int, sobol_seed: int = SEED, proposal: str = "gaussian"
-) -> SobolSampler:
-    """Tell a finished evaluation's outcomes to another sampler.
-
-    Parameters
-    ----------
-    evaluator : Evaluator
-        The evaluation.
-    nodes, sobol_seed, proposal
-        As `Evaluator` takes them.
-
-    Returns
-    -------
-    SobolSampler
-        As if it had been told one outcome after another: the nodes depend on the counts at their
-        last refresh only, so it starts there.
-    """
-    groups = evaluator.groups
-    index = {task: int(g) for task, g in zip(groups.tasks, groups.group_of_task, strict=True)}
-    told = [(index[task], outcome) for task, outcome in evaluator.outcomes.items()]
-    start = len(told) - len(told) % REFRESH_EVERY
-    successes, trials = np.zeros_like(groups.size), np.zeros_like(groups.size)
-    for group, outcome in told[:start]:
-        successes[group] += outcome
-        trials[group] += 1
-    model = build_model(groups, evaluator.config, successes=successes, trials=trials)
-    sampler = SobolSampler(model, nodes=nodes, seed=sobol_seed, proposal=proposal)
-    for group, outcome in told[start:]:
-        sampler.update(group, outcome)
-    return sampler
 
 
 def median_interval(draws: np.ndarray, *, prob: float = _PROB) -> tuple[float, float]:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from numbers import Integral
 
 from joblib import Parallel, delayed, parallel_config
-from rich.console import Console
-from rich.progress import track
 from threadpoolctl import threadpool_limits
 
 from ..models.errors import DataError
+from .progress import with_progress
 
 
 def run_jobs[Job, Result](
@@ -51,14 +49,7 @@ def run_jobs[Job, Result](
     with parallel_config(backend="loky", inner_max_num_threads=1):
         parallel = Parallel(n_jobs=n_jobs, return_as="generator_unordered")
         results = parallel(delayed(_in_one_thread)(function, job) for job in jobs)
-    shown = track(
-        results,
-        description=description,
-        total=len(jobs),
-        console=Console(stderr=True),
-        disable=not (progress and sys.stderr.isatty()),
-    )
-    return iter(shown)
+    return iter(with_progress(results, description=description, progress=progress, total=len(jobs)))
 
 
 def require_jobs(n_jobs: int) -> None:

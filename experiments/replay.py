@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import time
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from numbers import Integral
@@ -15,22 +13,19 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from joblib import Parallel, delayed, parallel_config
-from rich.console import Console
-from rich.progress import track
-from threadpoolctl import threadpool_limits
 
 from ..acquisition.budget import budget_tasks
 from ..acquisition.evaluator import Evaluator
 from ..inference.sobol import NODES
 from ..models.config import Config
-from ..models.errors import DataError, SamplingWarning
+from ..models.errors import DataError
 from ..models.groups import TaskGroups, group_tasks
 from ..models.items import fit_items
 from ..models.responses import ResponseMatrix
 from .files import written_whole
 from .folds import FOLD_SEED, FOLDS, Fold, agent_folds
 from .metrics import summarise_runs
+from .parallel import require_jobs, run_jobs
 
 INTERVAL = 0.9
 
@@ -161,8 +156,7 @@ def replay(
     bank.require_complete()
     tasks = budget_tasks(budget, len(bank.tasks))
     seeds = _validated_seeds(seeds)
-    if not isinstance(n_jobs, Integral) or n_jobs == 0:
-        raise DataError(f"n_jobs must be a whole number other than 0, got {n_jobs!r}; try 1 or -1")
+    require_jobs(n_jobs)
     if isinstance(targets, str):
         raise DataError(f"targets must be a list of agents, got {targets!r}; put it in brackets")
     wanted = set(bank.agents if targets is None else bank.select(targets).agents)
@@ -173,16 +167,7 @@ def replay(
         for agent, groups, outcomes in _targets(bank, fold, wanted)
         for seed in seeds
     ]
-    # Loky workers get one thread each; the runs themselves never use more.
-    with parallel_config(backend="loky", inner_max_num_threads=1):
-        results = Parallel(n_jobs=n_jobs, return_as="generator")(delayed(_run)(j) for j in jobs)
-    done = track(
-        results,
-        description=f"replay {bank.name}",
-        total=len(jobs),
-        console=Console(stderr=True),
-        disable=not (progress and sys.stderr.isatty()),
-    )
+    done = run_jobs(_run, jobs, n_jobs=n_jobs, description=f"replay {bank.name}", progress=progress)
     rows = pd.DataFrame(list(done))
     order = {agent: row for row, agent in enumerate(bank.agents)}
     rows = rows.sort_values(
@@ -228,19 +213,13 @@ def _targets(
 
 def _run(job: _Job) -> dict[str, Any]:
     """Replay one target: reveal queried outcomes only, decide, then read the truth."""
-    with threadpool_limits(1):
-        started, started_cpu = time.perf_counter(), time.process_time()
-        evaluator = Evaluator(
-            job.groups, job.config, budget=job.budget, seed=job.seed, nodes=job.nodes
-        )
-        while (task := evaluator.ask()) is not None:
-            evaluator.tell(task, job.outcomes[task])
-        with warnings.catch_warnings():
-            # The runs say for themselves whether they are trusted.
-            warnings.simplefilter("ignore", SamplingWarning)
-            score = evaluator.score()
-        seconds = time.perf_counter() - started
-        cpu_seconds = time.process_time() - started_cpu
+    started, started_cpu = time.perf_counter(), time.process_time()
+    evaluator = Evaluator(job.groups, job.config, budget=job.budget, seed=job.seed, nodes=job.nodes)
+    while (task := evaluator.ask()) is not None:
+        evaluator.tell(task, job.outcomes[task])
+    score = evaluator.score(warn=False)
+    seconds = time.perf_counter() - started
+    cpu_seconds = time.process_time() - started_cpu
     low, high = score.interval(INTERVAL)
     record = {
         "agent": job.agent,

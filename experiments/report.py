@@ -13,14 +13,12 @@ from typing import Any
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import pandas as pd
-import pymc as pm
 import xarray as xr
 
 from .. import __version__
 from ..inference.nuts import sample_nuts
 from ..inference.sobol import SEED, SobolSampler
 from ..inference.trees import group_dataset
-from ..models.declaration import build_model
 from .evaluation import Evaluation
 from .files import require_writable, written_whole
 from .html import figure, page
@@ -94,7 +92,7 @@ def report_numbers(evaluation: Evaluation, *, prob: float = 0.9) -> dict[str, An
         "pareto_k": score.pareto_k if math.isfinite(score.pareto_k) else None,
         "max_weight": float(evaluator.sampler.arrays.weight.max()),
         "config": evaluator.config.to_dict(),
-        "proposal": "gaussian" if math.isinf(evaluator.sampler.proposal.dof) else "student",
+        "proposal": evaluator.sampler.proposal.kind,
         "query_seed": evaluator.seed,
         "sobol_seed": evaluator.sampler.seed,
         "versions": {
@@ -210,25 +208,17 @@ def nuts_posterior(evaluation: Evaluation) -> xr.DataTree:
     xarray.DataTree
         Four chains of 1,000 draws; equal evaluations give equal draws.
     """
-    return sample_nuts(_model(evaluation), random_seed=SEED)
-
-
-def _model(evaluation: Evaluation) -> pm.Model:
-    evaluator = evaluation.evaluator
-    arrays = evaluator.sampler.arrays
-    return build_model(
-        evaluator.groups, evaluator.config, successes=arrays.successes, trials=arrays.trials
-    )
+    return sample_nuts(evaluation.evaluator.model, random_seed=SEED)
 
 
 def _independent(evaluation: Evaluation) -> tuple[SobolSampler, xr.DataTree]:
     """Compute the same posterior from nodes of another scramble."""
     first = evaluation.evaluator.sampler
     sampler = SobolSampler(
-        _model(evaluation),
+        evaluation.evaluator.model,
         nodes=len(first.arrays.log_weight),
         seed=first.seed + 1,
-        proposal="gaussian" if math.isinf(first.proposal.dof) else "student",
+        proposal=first.proposal.kind,
     )
     return sampler, sampler.posterior()
 

@@ -38,7 +38,7 @@ def tasks_section(numbers: dict[str, Any], path: pd.DataFrame, groups: TaskGroup
     """
     if numbers["queried"] == 0:
         return section("Queried tasks", "<p>No task was queried.</p>")
-    group_of = dict(zip(groups.tasks, groups.group_of_task.tolist(), strict=True))
+    group_of = groups.group_by_task
     records = []
     for query, row in path.iloc[1:].to_dict("index").items():
         group = group_of[row["task"]]

@@ -30,7 +30,7 @@ import xarray as xr
 
 from ..acquisition.budget import budget_tasks
 from ..inference.decision import DRAWS
-from ..inference.proposal import PROPOSALS, sobol_points
+from ..inference.proposal import PROPOSALS, require_nodes
 from ..inference.sobol import NODES
 from ..models.config import Config
 from ..models.errors import DataError
@@ -196,7 +196,7 @@ def run_sbc(
             )
     if proposal not in PROPOSALS:
         raise DataError(f"proposal must be one of {', '.join(PROPOSALS)}, got {proposal!r}")
-    sobol_points(1, nodes, seed)  # refuses a bad number of nodes before the agents are drawn
+    require_nodes(nodes)
     tasks = budget_tasks(budget, len(groups.tasks))
     settings = {
         "bank": groups.bank,

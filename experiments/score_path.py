@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from rich.console import Console
-from rich.progress import track
 
 from ..acquisition.evaluator import Evaluator
 from ..inference.decision import DRAWS, ScorePosterior, score_posterior
 from ..inference.sobol import SobolSampler
 from ..models.declaration import build_model
+from .progress import with_progress
 
 STEP_DRAWS = 16_384
 
@@ -57,11 +55,11 @@ def score_path(
         build_model(groups, config),
         nodes=len(told.arrays.log_weight),
         seed=told.seed,
-        proposal="gaussian" if np.isinf(told.proposal.dof) else "student",
+        proposal=told.proposal.kind,
         refresh_every=told.refresh_every,
     )
     state = sampler.state()
-    group_of = dict(zip(groups.tasks, groups.group_of_task.tolist(), strict=True))
+    group_of = groups.group_by_task
 
     def row(query: int, **asked: Any) -> dict[str, Any]:
         score = score_posterior(
@@ -73,11 +71,8 @@ def score_path(
         return {"query": query, **asked, **_figures(score, prob)}
 
     rows = [row(0, task=None, outcome=None, predicted=np.nan)]
-    steps = track(
-        list(evaluator.outcomes.items()),
-        description="score after each query",
-        console=Console(stderr=True),
-        disable=not (progress and sys.stderr.isatty()),
+    steps = with_progress(
+        list(evaluator.outcomes.items()), description="score after each query", progress=progress
     )
     for query, (task, outcome) in enumerate(steps, start=1):
         group = group_of[task]

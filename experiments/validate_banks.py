@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import time
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,7 +21,7 @@ import numpy as np
 
 from ..inference.sobol import NODES
 from ..models.config import Config
-from ..models.errors import HSPRError, SamplingWarning
+from ..models.errors import HSPRError
 from ..models.responses import ResponseMatrix
 from .banks import load_bank
 from .checkpoint import Checkpoint
@@ -87,21 +86,18 @@ def run_case(
         The summary of `Validation`, and the seconds that it took.
     """
     started = time.perf_counter()
-    with warnings.catch_warnings():
-        # The comparison says what the samplers warn of.
-        warnings.simplefilter("ignore", SamplingWarning)
-        validation = validate_agent(
-            case.bank,
-            case.agent,
-            case.config,
-            budget=BUDGET,
-            nodes=nodes,
-            scrambles=scrambles,
-            draws=draws,
-            tune=tune,
-            chains=chains,
-            progress=True,
-        )
+    validation = validate_agent(
+        case.bank,
+        case.agent,
+        case.config,
+        budget=BUDGET,
+        nodes=nodes,
+        scrambles=scrambles,
+        draws=draws,
+        tune=tune,
+        chains=chains,
+        progress=True,
+    )
     return validation.summary() | {"seconds": time.perf_counter() - started}
 
 

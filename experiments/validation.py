@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -11,21 +12,18 @@ from numbers import Integral
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pymc as pm
 import xarray as xr
 from rich.console import Console
 
 from ..acquisition.evaluator import Evaluator
 from ..inference.compare import Comparison, compare_posteriors
 from ..inference.nuts import sample_nuts
-from ..inference.sobol import NODES, SEED, SobolSampler
+from ..inference.sobol import NODES, SEED
 from ..inference.summaries import MIN_REPEATS
 from ..models.config import Config
-from ..models.declaration import build_model
-from ..models.errors import DataError
+from ..models.errors import DataError, SamplingWarning
 from ..models.responses import ResponseMatrix
-from .evaluation import Evaluation, evaluate_agent
+from .evaluation import Evaluation, evaluate_agent, retell
 from .files import written_whole
 
 SCRAMBLES = 8
@@ -144,7 +142,7 @@ def validate_agent(
     Returns
     -------
     Validation
-        What the samplers warn of is among the comparison's reasons.
+        What the samplers would warn of is among the comparison's reasons.
 
     Raises
     ------
@@ -172,9 +170,13 @@ def validate_agent(
         progress=progress,
     )
     evaluator = evaluation.evaluator
-    with console.status("sample with NUTS") if show else nullcontext():
+    with (
+        console.status("sample with NUTS") if show else nullcontext(),
+        # The comparison says what the chains warn of.
+        warnings.catch_warnings(action="ignore", category=SamplingWarning),
+    ):
         nuts = sample_nuts(
-            _final_model(evaluator),
+            evaluator.model,
             form=form,
             draws=draws,
             tune=tune,
@@ -205,33 +207,11 @@ def validate_agent(
     return Validation(comparison, evaluation, settings, nuts)
 
 
-def _final_model(evaluator: Evaluator) -> pm.Model:
-    """Declare the model with the outcomes that the evaluation ended with."""
-    arrays = evaluator.sampler.arrays
-    return build_model(
-        evaluator.groups, evaluator.config, successes=arrays.successes, trials=arrays.trials
-    )
-
-
 def _scrambled(
     evaluator: Evaluator, scrambles: int, nodes: int, proposal: str
 ) -> Iterator[xr.DataTree]:
     """Yield the evaluation's posterior, then those of other scrambles told the same outcomes."""
     yield evaluator.posterior
-    groups, every = evaluator.groups, evaluator.sampler.refresh_every
-    position = {task: index for index, task in enumerate(groups.tasks)}
-    group = groups.group_of_task[[position[task] for task in evaluator.outcomes]]
-    outcome = np.array(list(evaluator.outcomes.values()), dtype=np.int64)
-    # Nodes are placed anew for the counts alone, so only what came after the last time is told.
-    settled = len(outcome) - len(outcome) % every
-    model = build_model(
-        groups,
-        evaluator.config,
-        successes=np.bincount(group[:settled][outcome[:settled] == 1], minlength=len(groups.size)),
-        trials=np.bincount(group[:settled], minlength=len(groups.size)),
-    )
     for number in range(1, scrambles):
-        sampler = SobolSampler(model, nodes=nodes, seed=SEED + number, proposal=proposal)
-        for g, y in zip(group[settled:], outcome[settled:], strict=True):
-            sampler.update(int(g), int(y))
+        sampler = retell(evaluator, nodes=nodes, sobol_seed=SEED + number, proposal=proposal)
         yield sampler.posterior()

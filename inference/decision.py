@@ -152,7 +152,7 @@ def score_posterior(
     mean = float(state.weight @ state.mean_score)
     between = float(state.weight @ (state.mean_score - mean) ** 2)
     rates = (state.mean_rate, state.rate_alpha, state.rate_beta)
-    within = conditional_variance(*rates, unqueried, state.weight) / n_tasks**2
+    within = float(state.weight @ conditional_variance(*rates, unqueried)) / n_tasks**2
 
     rng = np.random.default_rng(seed)
     node = stratified_nodes(state.weight, draws, rng)

@@ -130,15 +130,14 @@ def outcome_moments(
     return mean, within, between
 
 
-@njit(cache=True, fastmath={"reassoc", "contract"})
+@njit(cache=True)
 def conditional_variance(
     mean_rate: np.ndarray,
     rate_alpha: np.ndarray,
     rate_beta: np.ndarray,
     unqueried: np.ndarray,
-    weight: np.ndarray,
-) -> float:
-    """Return E[sum_g Var(K_g | z, D)] over the nodes (equation 22).
+) -> np.ndarray:
+    """Return sum_g Var(K_g | z, D) at each node (equation 22).
 
     Parameters
     ----------
@@ -146,16 +145,14 @@ def conditional_variance(
         Posterior means and Beta parameters of the rates.
     unqueried : numpy.ndarray of int, shape (G,)
         Unqueried tasks of each group.
-    weight : numpy.ndarray, shape (J,)
-        Node weights.
 
     Returns
     -------
-    float
+    numpy.ndarray, shape (J,)
         In squared tasks.
     """
     n_groups, n_nodes = mean_rate.shape
-    total = 0.0
+    variance = np.zeros(n_nodes)
     for g in range(n_groups):
         u = unqueried[g]
         if u == 0:
@@ -163,8 +160,8 @@ def conditional_variance(
         for j in range(n_nodes):
             m = mean_rate[g, j]
             shared = (u - 1) / (rate_alpha[g, j] + rate_beta[g, j] + 1)
-            total += weight[j] * u * m * (1 - m) * (1 + shared)
-    return total
+            variance[j] += u * m * (1 - m) * (1 + shared)
+    return variance
 
 
 @njit(cache=True)

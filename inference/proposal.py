@@ -47,6 +47,11 @@ class Proposal:
     dof: float = np.inf
 
     @property
+    def kind(self) -> str:
+        """Its name in `PROPOSALS`."""
+        return "gaussian" if np.isinf(self.dof) else "student"
+
+    @property
     def covariance(self) -> np.ndarray:
         """Covariance matrix, shape (K, K)."""
         scale = 1.0 if np.isinf(self.dof) else self.dof / (self.dof - 2)
@@ -147,6 +152,26 @@ def sobol_points(dimensions: int, count: int, seed: int) -> np.ndarray:
     DataError
         If `count` is not a power of two from 2 to 2**24.
     """
+    require_nodes(count)
+    engine = qmc.Sobol(dimensions, scramble=True, rng=np.random.default_rng(seed))
+    points = np.clip(engine.random_base2(int(count).bit_length() - 1), _EDGE, 1 - _EDGE)
+    points.flags.writeable = False
+    return points
+
+
+def require_nodes(count: int) -> None:
+    """Check a number of nodes.
+
+    Parameters
+    ----------
+    count : int
+        Number of nodes.
+
+    Raises
+    ------
+    DataError
+        If it is not a power of two from 2 to 2**24.
+    """
     exponent = int(count).bit_length() - 1
     if count != 2**exponent or not 1 <= exponent <= 24:
         nearest = 2 ** min(24, max(1, int(max(count, 1)).bit_length()))
@@ -154,10 +179,6 @@ def sobol_points(dimensions: int, count: int, seed: int) -> np.ndarray:
             f"nodes must be a power of two from 2 to 2**24 (a Sobol sequence is balanced only "
             f"there), got {count}; use {nearest}"
         )
-    engine = qmc.Sobol(dimensions, scramble=True, rng=np.random.default_rng(seed))
-    points = np.clip(engine.random_base2(exponent), _EDGE, 1 - _EDGE)
-    points.flags.writeable = False
-    return points
 
 
 def gaussian_proposal(

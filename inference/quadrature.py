@@ -122,7 +122,7 @@ def integrate(
         # Sums over the block relative to its largest density; put on one scale at the end.
         mass = np.exp(part.log_weight - part.log_weight.max())
         moments = (part.mean_rate, part.rate_alpha, part.rate_beta, part.unqueried)
-        within.append(conditional_variance(*moments, mass))
+        within.append(mass @ conditional_variance(*moments))
         rates.append(part.mean_rate @ mass)
     top = log_joint.max()
     mass = np.exp(log_joint - top)
@@ -156,14 +156,13 @@ def _grid(
 ) -> tuple[np.ndarray, np.ndarray, float]:
     """Return grid points (J, K), which of them are on the rim, and the log volume of a cell."""
     gaussian = gaussian_proposal(family, family.successes, family.trials, size)
+    # At least as wide as the prior in each direction, and reaches to the prior.
     wide = scout_proposal(family, gaussian, size)
-    # Axes of the proposal; as wide as the larger of prior and posterior in each direction.
-    factor = np.linalg.cholesky(wide.factor @ wide.factor.T)
     axis = np.linspace(-half_width, half_width, points)
     mesh = np.meshgrid(*[axis] * len(gaussian.center), indexing="ij")
     standard = np.stack([part.ravel() for part in mesh], axis=1)
     rim = (np.abs(standard) == half_width).any(axis=1)
-    log_cell = np.linalg.slogdet(factor).logabsdet + len(gaussian.center) * np.log(
+    log_cell = np.linalg.slogdet(wide.factor).logabsdet + len(gaussian.center) * np.log(
         axis[1] - axis[0]
     )
-    return gaussian.center + standard @ factor.T, rim, float(log_cell)
+    return gaussian.center + standard @ wide.factor.T, rim, float(log_cell)

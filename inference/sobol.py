@@ -22,8 +22,8 @@ from .proposal import (
     Proposal,
     gaussian_proposal,
     place_nodes,
+    require_nodes,
     scout_proposal,
-    sobol_points,
     student_proposal,
 )
 from .trees import posterior_tree, working_tree
@@ -95,7 +95,7 @@ class SobolSampler:
         self.seed = seed
         self.refresh_every = refresh_every
         self._proposal_kind = proposal
-        sobol_points(1, nodes, seed)  # refuses a bad number of nodes before anything is allocated
+        require_nodes(nodes)
         self.arrays = WeightedNodes.empty(
             validated_group_size(self.family, group_size),
             self.family.successes,

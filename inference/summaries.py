@@ -20,6 +20,7 @@ from arviz_stats.base import array_stats
 from ..models.errors import DataError
 from .decision import score_posterior
 from .diagnostics import normalised_weights
+from .kernels import conditional_variance
 from .predictive import stratified_nodes
 from .trees import group_dataset
 
@@ -128,9 +129,11 @@ def _weighted_summary(tree: xr.DataTree, quantiles: bool) -> PosteriorSummary:
     m = nodes["mean_rate"].values
     total = nodes["rate_alpha"].values + nodes["rate_beta"].values
     spread = m * (1 - m) / (total + 1)
-    unqueried = size - trials
-    # Variance of the score given the latent state (equation 22), at each node.
-    within = (spread * (unqueried * (total + unqueried))).sum(axis=1) / size.sum() ** 2
+    by_group = (
+        np.ascontiguousarray(nodes[name].values.T)
+        for name in ("mean_rate", "rate_alpha", "rate_beta")
+    )
+    within = conditional_variance(*by_group, size - trials) / size.sum() ** 2
     active = np.flatnonzero(trials)
     latent = _labels(nodes, names["latent"], z.shape[1])
     rates = _labels(nodes, names["rate"], len(size), names["group"])

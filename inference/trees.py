@@ -140,7 +140,7 @@ def posterior_tree(
             pareto_k=pareto_k(arrays.log_weight),
             max_weight=float(arrays.weight.max()),
             log_evidence=log_evidence(arrays.log_weight),
-            proposal="gaussian" if np.isinf(proposal.dof) else "student",
+            proposal=proposal.kind,
             sobol_seed=sobol_seed,
         )
     )
@@ -207,7 +207,7 @@ def add_outcomes(
         tree["observed_data"]
         .to_dataset()
         .assign(outcome=("query", np.asarray(outcomes, dtype=np.int64)))
-        .assign_coords(query=query, queried_task=("query", _texts(tasks)))
+        .assign_coords(query=query, queried_task=("query", np.array(list(tasks), dtype=object)))
     )
     # Without the tasks' names: `arviz.summary` cannot put variables with and without them together.
     tree["posterior_predictive"].dataset = (
@@ -247,9 +247,3 @@ def _plain(value: Any) -> Any:
     if whole and -(2**63) <= value < 2**63:
         return value
     return json.dumps(value, ensure_ascii=False, default=str)
-
-
-def _texts(values: Sequence[str]) -> np.ndarray:
-    array = np.empty(len(values), dtype=object)
-    array[:] = list(values)
-    return array

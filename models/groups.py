@@ -47,6 +47,11 @@ class TaskGroups:
         """Labels of the groups, one a group: "g0", "g1", ..."""
         return [f"g{index}" for index in range(len(self.size))]
 
+    @property
+    def group_by_task(self) -> dict[str, int]:
+        """Group of each task by task id, in bank order."""
+        return dict(zip(self.tasks, self.group_of_task.tolist(), strict=True))
+
 
 def group_tasks(source: ResponseMatrix, items: ItemFit) -> TaskGroups:
     """Group the tasks by source signature and average their item parameters.

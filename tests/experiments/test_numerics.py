@@ -9,12 +9,12 @@ import pytest
 from scipy.stats import binom, quantile_test
 
 from hspr.acquisition.evaluator import Evaluator
+from hspr.experiments.evaluation import retell
 from hspr.experiments.numerics import (
     MORE_NODES,
     TOLERANCE,
     check_numerics,
     median_interval,
-    retell,
     score_checks,
 )
 from hspr.experiments.simulate import simulate_bank
