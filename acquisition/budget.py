@@ -39,3 +39,23 @@ def budget_tasks(budget: int | float, n_tasks: int) -> int:
     if not math.isfinite(budget) or not 0 <= budget <= 1:
         raise DataError(f"budget as a share must be from 0.0 to 1.0, got {budget}; {remedy}")
     return round(float(budget) * n_tasks)
+
+
+def own_budget(budget: int | float, n_tasks: int) -> int:
+    """Return a budget on the tasks that one agent has an outcome for.
+
+    Parameters
+    ----------
+    budget : int or float
+        As `budget_tasks` takes it, valid for the whole bank.
+    n_tasks : int
+        Tasks N' that the agent has an outcome for.
+
+    Returns
+    -------
+    int
+        A share is one of the agent's own tasks; a number is lowered to how many it has.
+    """
+    if isinstance(budget, Integral):
+        return min(int(budget), n_tasks)
+    return budget_tasks(budget, n_tasks)

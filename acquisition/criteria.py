@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 
 from ..inference.diagnostics import normalised_weights
-from ..inference.kernels import outcome_moments
+from ..inference.kernels import outcome_moments, weighted_sums
 from ..inference.trees import group_dataset
 from ..models.errors import DataError
 
@@ -62,7 +62,11 @@ def latent_gain(tree: xr.DataTree) -> np.ndarray:
     z = importance[importance.attrs["latent"]].values
     deviation = weight[:, None] * (z - weight @ z)
     mean_rate = _by_group(importance["mean_rate"])
-    moments = mean_rate @ np.column_stack([weight, deviation])
+    weights = np.column_stack([weight, deviation])
+    if mean_rate.dtype == np.float64:
+        moments = mean_rate @ weights
+    else:
+        moments = weighted_sums(mean_rate, np.ascontiguousarray(weights.T))
     return _gain((moments[:, 1:] ** 2).sum(axis=1), moments[:, 0], unqueried)
 
 

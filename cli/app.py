@@ -26,6 +26,7 @@ from .options import (
 from .options import parse_budget as parse_budget
 from .output import print_json, print_rows
 from .report import report
+from .reproduce import reproduce, select
 from .validate import validate
 
 app = typer.Typer(
@@ -36,6 +37,8 @@ app = typer.Typer(
 )
 bank_app = typer.Typer(help="Look at response matrices.")
 app.add_typer(bank_app, name="bank")
+app.command()(select)
+app.command()(reproduce)
 app.command()(report)
 app.command()(sbc)
 app.command()(numerics)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..acquisition.evaluator import Evaluator
 from ..inference.decision import ScorePosterior
-from ..inference.sobol import NODES, SEED, SobolSampler
+from ..inference.sobol import NODES, REFRESH_EVERY, SEED, SobolSampler
 from ..models.config import Config
 from ..models.declaration import build_model
 from ..models.errors import DataError
+from ..models.groups import TaskGroups
 from ..models.responses import ResponseMatrix
 from .progress import with_progress
 
@@ -144,21 +146,53 @@ def retell(
     Returns
     -------
     SobolSampler
-        As if it had been told one outcome after another: the nodes depend on the counts at their
-        last refresh only, so it starts there.
+        As if it had been told one outcome after another.
     """
-    groups, every = evaluator.groups, evaluator.sampler.refresh_every
-    group_of = groups.group_by_task
-    told = [(group_of[task], outcome) for task, outcome in evaluator.outcomes.items()]
-    start = len(told) - len(told) % every
+    group_of = evaluator.groups.group_by_task
+    return sampler_after(
+        evaluator.groups,
+        evaluator.config,
+        [(group_of[task], outcome) for task, outcome in evaluator.outcomes.items()],
+        nodes=nodes,
+        sobol_seed=sobol_seed,
+        proposal=proposal,
+    )
+
+
+def sampler_after(
+    groups: TaskGroups,
+    config: Config,
+    told: Sequence[tuple[int, int]],
+    *,
+    nodes: int = NODES,
+    sobol_seed: int = SEED,
+    proposal: str = "gaussian",
+) -> SobolSampler:
+    """Return the sampler that was told outcomes one after another, without the way there.
+
+    Parameters
+    ----------
+    groups : TaskGroups
+        The groups.
+    config : Config
+        Rank, precision and kappa.
+    told : sequence of (int, int)
+        Group and outcome, in order.
+    nodes, sobol_seed, proposal
+        As `Evaluator` takes them.
+
+    Returns
+    -------
+    SobolSampler
+        The nodes depend on the counts at their last refresh only, so it starts there.
+    """
+    start = len(told) - len(told) % REFRESH_EVERY
     successes, trials = np.zeros_like(groups.size), np.zeros_like(groups.size)
     for group, outcome in told[:start]:
         successes[group] += outcome
         trials[group] += 1
-    model = build_model(groups, evaluator.config, successes=successes, trials=trials)
-    sampler = SobolSampler(
-        model, nodes=nodes, seed=sobol_seed, proposal=proposal, refresh_every=every
-    )
+    model = build_model(groups, config, successes=successes, trials=trials)
+    sampler = SobolSampler(model, nodes=nodes, seed=sobol_seed, proposal=proposal)
     for group, outcome in told[start:]:
         sampler.update(group, outcome)
     return sampler

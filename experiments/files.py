@@ -66,6 +66,33 @@ def require_writable(path: str | os.PathLike[str]) -> None:
     _part_of(_final(path)).unlink()
 
 
+def made_folder(path: str | os.PathLike[str]) -> Path:
+    """Return a folder, made if it is missing.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The folder.
+
+    Returns
+    -------
+    pathlib.Path
+
+    Raises
+    ------
+    DataError
+        If it cannot be made.
+    """
+    folder = Path(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(
+            f"cannot make the folder {folder}: {error.strerror}; choose another place"
+        ) from None
+    return folder
+
+
 def _final(path: str | os.PathLike[str]) -> Path:
     """Follow links, so that a link stays one and the file that it leads to is replaced."""
     return Path(os.path.realpath(path))

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..acquisition.budget import budget_tasks
+from ..acquisition.budget import budget_tasks, own_budget
 from ..acquisition.evaluator import Evaluator
 from ..inference.sobol import NODES
 from ..models.config import Config
@@ -162,7 +162,16 @@ def replay(
     wanted = set(bank.agents if targets is None else bank.select(targets).agents)
     plan = agent_folds(bank, folds=folds, seed=fold_seed)
     jobs = [
-        _Job(groups, outcomes, agent, fold.index, seed, config, _own(budget, outcomes), nodes)
+        _Job(
+            groups,
+            outcomes,
+            agent,
+            fold.index,
+            seed,
+            config,
+            own_budget(budget, len(outcomes)),
+            nodes,
+        )
         for fold in plan
         for agent, groups, outcomes in _targets(bank, fold, wanted)
         for seed in seeds
@@ -239,13 +248,6 @@ def _run(job: _Job) -> dict[str, Any]:
         "queried": tuple(evaluator.outcomes),
     }
     return record | {"truth": float(np.mean(list(job.outcomes.values())))}
-
-
-def _own(budget: int | float, outcomes: dict[str, int]) -> int:
-    """Return the budget on the tasks that one target has an outcome for."""
-    if isinstance(budget, Integral):
-        return min(int(budget), len(outcomes))
-    return budget_tasks(budget, len(outcomes))
 
 
 def _validated_seeds(seeds: Sequence[int]) -> list[int]:

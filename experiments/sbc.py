@@ -19,9 +19,7 @@ from __future__ import annotations
 import hashlib
 import os
 from dataclasses import dataclass
-from importlib.metadata import version
 from numbers import Integral
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -37,7 +35,9 @@ from ..models.errors import DataError
 from ..models.groups import TaskGroups, group_tasks
 from ..models.items import fit_items
 from .checkpoint import Checkpoint
+from .files import made_folder
 from .parallel import require_jobs, run_jobs
+from .provenance import versions
 from .sbc_agents import SimulatedAgent, draw_agents, evaluate_simulated
 from .simulate import simulate_bank
 from .uniformity import PROB, inside_band, uniformity_p_value
@@ -49,7 +49,6 @@ ROWS_FILE = "simulations.json"
 # several tasks, one refresh of the nodes on the way and outcomes told after it.
 REFERENCE_CONFIG = Config(rank=2, precision=4.0, kappa=1.0)
 REFERENCE_BUDGET = 12
-_LIBRARIES = ("numpy", "scipy", "pymc", "pytensor")
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,10 +208,10 @@ def run_sbc(
         "draws": draws,
         "proposal": proposal,
         "seed": seed,
-        "versions": {"hspr": _own_version()} | {name: version(name) for name in _LIBRARIES},
+        "versions": versions(),
     }
     require_jobs(n_jobs)
-    file = None if output_dir is None else _made(Path(output_dir)) / ROWS_FILE
+    file = None if output_dir is None else made_folder(output_dir) / ROWS_FILE
     with Checkpoint(file, settings) as checkpoint:
         z, outcomes = draw_agents(groups, config, simulations, seed=seed)
         jobs = [
@@ -243,26 +242,9 @@ def run_sbc(
     )
 
 
-def _made(folder: Path) -> Path:
-    """Make a folder that does not exist yet."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise DataError(
-            f"cannot make the folder {folder}: {error.strerror}; choose another as output_dir"
-        ) from None
-    return folder
-
-
 def _digest(groups: TaskGroups) -> str:
     """Return a fingerprint of all that a simulation reads of the groups."""
     digest = hashlib.sha256("\n".join(groups.tasks).encode())
     for name in ("group_of_task", "size", "intercept", "slope", "loading"):
         digest.update(np.ascontiguousarray(getattr(groups, name)).tobytes())
     return digest.hexdigest()[:16]
-
-
-def _own_version() -> str:
-    from .. import __version__
-
-    return __version__

@@ -15,20 +15,31 @@ import numpy as np
 import pytensor
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable, equal_computations
+from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import graph_inputs
 
-# These graphs are a handful of element-wise steps on large arrays. Measured at 8,192 nodes x 400
-# groups, NumPy's own loops run them as fast as generated code does, and compiling takes 0.05 s
-# instead of 15 s (0.5 s from the disk cache).
+from .vectorised import vectorised
+
+# These graphs are a handful of element-wise steps on arrays that fit into the processor's cache.
+# Measured at 8,192 nodes x 459 groups, NumPy's own loops and the operations of `vectorised` run
+# them faster than generated code does (0.04 s against 0.05 s), and compiling takes 0.08 s instead
+# of 9 s (1.3 s from the disk cache).
 _MODE = "FAST_COMPILE"
 _LIMIT = 64
 
 
 # PyTensor's type of a compiled function is a class without a useful signature.
 _Function = Any
-# Inputs and outputs of a function to compile.
-Signature = tuple[Sequence[Variable], Sequence[Variable]]
+
+
+class Signature(NamedTuple):
+    """Inputs and outputs of a function to compile."""
+
+    inputs: Sequence[Variable]
+    outputs: Sequence[Variable]
+    many: bool = False
+    """Whether it is evaluated at many nodes, where its array operations must be fast."""
 
 
 class CompiledGraph:
@@ -87,16 +98,20 @@ def compile_once(
     with _lock:
         functions = _find(all_inputs, graph)
         if functions is None:
-            functions = [
-                pytensor.function(
-                    [*arguments, *stand_ins], results, mode=_MODE, on_unused_input="ignore"
-                )
-                for arguments, results in derive(*graph)
-            ]
+            functions = [_compile(signature, stand_ins) for signature in derive(*graph)]
             _structures.append(_Structure(all_inputs, graph, functions))
             # A notebook that writes model after model must not grow without bound.
             del _structures[:-_LIMIT]
     return [CompiledGraph(function, data) for function in functions]
+
+
+def _compile(signature: Signature, data: list[Variable]) -> _Function:
+    inputs, outputs = [*signature.inputs, *data], list(signature.outputs)
+    if signature.many:
+        fgraph = FunctionGraph(inputs, outputs, clone=True)
+        vectorised(fgraph)
+        inputs, outputs = list(fgraph.inputs), list(fgraph.outputs)
+    return pytensor.function(inputs, outputs, mode=_MODE, on_unused_input="ignore")
 
 
 def _find(inputs: list[Variable], outputs: list[Variable]) -> list[_Function] | None:

@@ -13,7 +13,7 @@ import xarray as xr
 
 from ..models.errors import DataError
 from .diagnostics import effective_sample_size, normalised_weights, pareto_k
-from .kernels import conditional_variance
+from .kernels import conditional_variance, weighted_sums
 from .predictive import draw_successes, stratified_nodes
 from .trees import group_dataset
 
@@ -149,26 +149,19 @@ def score_posterior(
     state = _read(tree, log_weight)
     unqueried = state.size - state.trials
     n_tasks, n_observed = int(state.size.sum()), int(state.trials.sum())
-    mean = float(state.weight @ state.mean_score)
+    mean, residual = _mean_and_residual(state)
     between = float(state.weight @ (state.mean_score - mean) ** 2)
     rates = (state.mean_rate, state.rate_alpha, state.rate_beta)
     within = float(state.weight @ conditional_variance(*rates, unqueried)) / n_tasks**2
 
     rng = np.random.default_rng(seed)
     node = stratified_nodes(state.weight, draws, rng)
-    totals = draw_successes(node, state.rate_alpha, state.rate_beta, unqueried, rng)
+    totals = draw_successes(node, *rates, unqueried, rng)
     scores = np.sort(state.successes.sum() + totals) / n_tasks
     median = float(np.median(scores))
-
-    residual = 0.0
-    if n_observed:
-        expected = state.mean_rate[state.trials > 0] @ state.weight
-        residual = float(
-            (state.successes.sum() - state.trials[state.trials > 0] @ expected) / n_observed
-        )
-    shift = calibration * (1 - n_observed / n_tasks) * residual
+    center = median if decision == "median" else mean
     return ScorePosterior(
-        estimate=float(np.clip((median if decision == "median" else mean) + shift, 0, 1)),
+        estimate=calibrated(center, calibration, residual, n_observed / n_tasks),
         median=median,
         mean=mean,
         sd=float(np.sqrt(between + within)),
@@ -181,6 +174,57 @@ def score_posterior(
         draws=scores,
         nodes=len(log_weight),
     )
+
+
+def calibrated(center: float, calibration: float, mean_residual: float, observed: float) -> float:
+    """Return the calibrated decision (equation 16).
+
+    Parameters
+    ----------
+    center : float
+        Median or mean of the score, as a share.
+    calibration : float
+        Share lambda of the mean residual that is added.
+    mean_residual : float
+        Observed minus expected successes by outcome, R (equation 15).
+    observed : float
+        Share of the benchmark's tasks with an outcome, B / N.
+
+    Returns
+    -------
+    float
+        Within [0, 1].
+    """
+    return float(np.clip(center + calibration * (1 - observed) * mean_residual, 0, 1))
+
+
+def mean_and_residual(tree: xr.DataTree) -> tuple[float, float]:
+    """Return what the decision by the posterior mean needs, without any draw.
+
+    Parameters
+    ----------
+    tree : xarray.DataTree
+        A posterior, as `score_posterior` takes it.
+
+    Returns
+    -------
+    mean : float
+        Posterior mean of the score.
+    mean_residual : float
+        Observed minus expected successes by outcome, R (equation 15); 0 before any outcome.
+    """
+    log_weight = group_dataset(tree, "importance")["log_weight"].values
+    return _mean_and_residual(_read(tree, log_weight))
+
+
+def _mean_and_residual(state: _State) -> tuple[float, float]:
+    mean = float(state.weight @ state.mean_score)
+    observed = state.trials > 0
+    if not observed.any():
+        return mean, 0.0
+    rate = weighted_sums(state.mean_rate[observed], state.weight[None])[:, 0]
+    expected = state.trials[observed] @ rate
+    return mean, float((state.successes.sum() - expected) / state.trials.sum())
 
 
 def _read(tree: xr.DataTree, log_weight: np.ndarray) -> _State:

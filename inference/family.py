@@ -27,14 +27,13 @@ from pytensor.tensor.variable import TensorVariable
 
 from ..models.errors import ModelError
 from .compiled import CompiledGraph, Signature, compile_once
+from .kernels import LARGEST, SMALLEST
+from .logistic import LogisticRates, linearise_logistic, read_logistic_rates
 
 _FAMILY = (
     "the sampler needs one latent vector, one vector of Beta rates that depends on it, and one "
     "observed Bernoulli variable with those rates as its probabilities"
 )
-# Beyond these a Beta parameter is 0 or infinite in double precision; its rate is then 0 or 1 to
-# every digit, and the limit is the right value.
-_PARAMETER_RANGE = (1e-300, 1e300)
 
 
 class Linearisation(NamedTuple):
@@ -72,6 +71,8 @@ class RateFamily:
         Counts of the observed outcomes by group.
     data : dict of str to tuple
         The model's data as (dims, values).
+    logistic : LogisticRates or None
+        Data of the rates if they are those that `build_model` declares.
     """
 
     latent: str
@@ -82,8 +83,11 @@ class RateFamily:
     successes: np.ndarray
     trials: np.ndarray
     data: dict[str, tuple[tuple[str | None, ...], np.ndarray]]
+    logistic: LogisticRates | None
     _evaluate: CompiledGraph = field(repr=False)
-    _linearise: CompiledGraph = field(repr=False)
+    _log_prior: CompiledGraph = field(repr=False)
+    _expand_rates: CompiledGraph = field(repr=False)
+    _expand_prior: CompiledGraph = field(repr=False)
 
     def evaluate(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Evaluate the Beta parameters and the prior at many latent states.
@@ -105,11 +109,71 @@ class RateFamily:
         ModelError
             If a Beta parameter is NaN or not positive.
         """
+        alpha, beta, log_prior = self.evaluate_unchecked(z)
+        wrong = ~((alpha >= 0) & (beta >= 0)).all(axis=1)
+        if wrong.any():
+            raise self.out_of_range(z[int(np.flatnonzero(wrong)[0])])
+        return (
+            np.clip(alpha, SMALLEST, LARGEST),
+            np.clip(beta, SMALLEST, LARGEST),
+            log_prior,
+        )
+
+    def evaluate_unchecked(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Evaluate as `evaluate` does, without a look at the values.
+
+        Parameters
+        ----------
+        z : numpy.ndarray, shape (J, K)
+            Latent states.
+
+        Returns
+        -------
+        alpha, beta : numpy.ndarray, shape (J, G)
+            Beta parameters as the graph gives them: perhaps 0, infinite or NaN.
+        log_prior : numpy.ndarray, shape (J,)
+            Log prior density.
+        """
         with np.errstate(over="ignore", divide="ignore", under="ignore"):
             alpha, beta, log_prior = self._evaluate(z)
         shape = (len(z), len(self.trials))
-        log_prior = np.broadcast_to(log_prior, shape[:1])
-        return self._in_range(alpha, shape, z), self._in_range(beta, shape, z), log_prior
+        return (
+            np.broadcast_to(alpha, shape),
+            np.broadcast_to(beta, shape),
+            np.broadcast_to(log_prior, shape[:1]),
+        )
+
+    def log_prior(self, z: np.ndarray) -> np.ndarray:
+        """Evaluate the log prior density.
+
+        Parameters
+        ----------
+        z : numpy.ndarray, shape (J, K)
+            Latent states.
+
+        Returns
+        -------
+        numpy.ndarray, shape (J,)
+        """
+        return np.broadcast_to(self._log_prior(z)[0], len(z))
+
+    def out_of_range(self, z: np.ndarray) -> ModelError:
+        """Return the error that says where a Beta parameter is negative or NaN.
+
+        Parameters
+        ----------
+        z : numpy.ndarray, shape (K,)
+            The latent state.
+
+        Returns
+        -------
+        ModelError
+        """
+        return ModelError(
+            f"the Beta parameters of {self.rate!r} must be positive, but they are negative or NaN "
+            f"at {self.latent} = {np.array2string(z, precision=4)}; check the link and the "
+            "concentration of the model"
+        )
 
     def linearise(self, z: np.ndarray) -> Linearisation:
         """Linearise the predictor and expand the log prior around one latent state.
@@ -129,25 +193,19 @@ class RateFamily:
             If a value or a derivative is not finite, or a Beta parameter not positive.
         """
         with np.errstate(all="ignore"):
-            values = self._linearise(z)
-        eta, precision, jacobian, log_prior, gradient, hessian = values
+            log_prior, gradient, hessian = self._expand_prior(z)
+            if self.logistic is None:
+                eta, precision, jacobian = self._expand_rates(z)
+            else:
+                eta, precision, jacobian = linearise_logistic(self.logistic, z)
+        values = (eta, precision, jacobian, log_prior, gradient, hessian)
         if not all(np.isfinite(value).all() for value in values) or not (precision > 0).all():
             raise ModelError(
                 f"the rates {self.rate!r} or the prior of {self.latent!r} have no finite value and "
                 f"derivative at {self.latent} = {np.array2string(z, precision=4)}, or a Beta "
                 "parameter is not positive there; check the link and the concentration"
             )
-        return Linearisation(eta, precision, jacobian.T, float(log_prior), gradient, hessian)
-
-    def _in_range(self, values: np.ndarray, shape: tuple[int, int], z: np.ndarray) -> np.ndarray:
-        if not values.min() >= 0:
-            row = int(np.flatnonzero(~(np.atleast_2d(values) >= 0).all(axis=1))[0])
-            raise ModelError(
-                f"the Beta parameters of {self.rate!r} must be positive, but they are negative or "
-                f"NaN at {self.latent} = {np.array2string(z[min(row, len(z) - 1)], precision=4)}; "
-                "check the link and the concentration of the model"
-            )
-        return np.broadcast_to(np.clip(values, *_PARAMETER_RANGE, out=values), shape)
+        return Linearisation(eta, precision, jacobian, float(log_prior), gradient, hessian)
 
 
 def read_family(model: pm.Model) -> RateFamily:
@@ -181,6 +239,7 @@ def read_family(model: pm.Model) -> RateFamily:
         probability,
     ]
     graph = graph_replace(graph, {latent: z, rate: q}, strict=False)
+    parameters = graph_replace(rate.owner.op.dist_params(rate.owner), {latent: z}, strict=False)
 
     def derive(
         alpha: Variable, beta: Variable, log_prior: Variable, *rest: Variable
@@ -189,13 +248,15 @@ def read_family(model: pm.Model) -> RateFamily:
         nodes = pt.matrix("nodes")
         around = _expand(z, alpha, beta, log_prior, rate.name, latent.name)
         return [
-            ([nodes], vectorize_graph([alpha, beta, log_prior], {z: nodes})),
-            ([z], around),
-            ([], [start, n_groups]),
-            ([q], [probability]),
+            Signature([nodes], vectorize_graph([alpha, beta, log_prior], {z: nodes}), many=True),
+            Signature([nodes], [vectorize_graph(log_prior, {z: nodes})]),
+            Signature([z], around[:3]),
+            Signature([z], around[3:]),
+            Signature([], [start, n_groups]),
+            Signature([q], [probability]),
         ]
 
-    evaluate, linearise, constants, probabilities = compile_once([z, q], graph, derive)
+    evaluate, prior, rates, around, constants, probabilities = compile_once([z, q], graph, derive)
     start, n_groups = (np.asarray(value) for value in constants())
     index, observed = _observed_outcomes(model, rate, outcome, probabilities, int(n_groups))
     dims, coords = _dimensions(model, latent, rate, len(start), int(n_groups))
@@ -215,8 +276,11 @@ def read_family(model: pm.Model) -> RateFamily:
             for data in model.data_vars
             if isinstance(data, SharedVariable)
         },
+        logistic=read_logistic_rates(model, parameters[0], parameters[1], z, int(n_groups)),
         _evaluate=evaluate,
-        _linearise=linearise,
+        _log_prior=prior,
+        _expand_rates=rates,
+        _expand_prior=around,
     )
 
 
@@ -302,7 +366,7 @@ def _require_one(variables: list[TensorVariable], kind: str) -> None:
 def _expand(
     z: Variable, alpha: Variable, beta: Variable, log_prior: Variable, rate: str, latent: str
 ) -> list[Variable]:
-    """Return the graphs of the fields of `Linearisation`, the Jacobian transposed."""
+    """Return the graphs of the fields of `Linearisation`."""
     predictor = pt.log(alpha) - pt.log(beta)
     unit = pt.vector("unit")
     try:
@@ -314,7 +378,7 @@ def _expand(
             f"the rates {rate!r} or the prior do not depend on {latent!r}; {_FAMILY}"
         ) from None
     tangents, hessian = vectorize_graph([tangent, curvature], {unit: pt.eye(z.shape[0])})
-    return [predictor, alpha / (1 + alpha / beta), tangents, log_prior, gradient, hessian]
+    return [predictor, alpha / (1 + alpha / beta), tangents.T, log_prior, gradient, hessian]
 
 
 def _observed_outcomes(
@@ -343,7 +407,7 @@ def _observed_outcomes(
     elif isinstance(variable, Constant):
         observed = variable.data
     else:
-        (read,) = compile_once([], [variable], lambda value: [([], [value])])
+        (read,) = compile_once([], [variable], lambda value: [Signature([], [value])])
         (observed,) = read()
     observed = np.atleast_1d(observed)
     wrong = observed[~np.isin(observed, (0, 1))]

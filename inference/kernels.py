@@ -6,17 +6,17 @@ Legend of shapes: J nodes, G groups, D draws.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numba import njit
 
-# Groups with at most this many unqueried tasks draw their successes from an urn, task by task;
-# larger ones draw a rate and then a binomial count. Both are the beta-binomial distribution.
-URN_LIMIT = 16
+# Beyond these a Beta parameter is 0 or infinite in double precision; its rate is then 0 or 1 to
+# every digit, and the limit is the right value.
+SMALLEST, LARGEST = 1e-300, 1e300
+# Products are kept above this, well within the range of normal doubles.
+UNDERFLOW = 1e-300
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def fill_nodes(
     first: int,
     alpha: np.ndarray,
@@ -29,57 +29,103 @@ def fill_nodes(
     mean_rate: np.ndarray,
     log_likelihood: np.ndarray,
     mean_score: np.ndarray,
-) -> None:
+) -> int:
     """Write the posterior of a block of nodes into the group-major arrays.
-
-    The likelihood is that of the ordered outcomes of each group, built from rising factorials by
-    log1p: no difference of gamma functions (appendix A of the paper).
 
     Parameters
     ----------
     first : int
         Index of the block's first node.
-    alpha, beta : numpy.ndarray, shape (block, G)
+    alpha, beta : numpy.ndarray, shape (G, block)
         Prior Beta parameters of the rates.
     successes, trials, size : numpy.ndarray of int, shape (G,)
         Counts s, n and N of each group.
     rate_alpha, rate_beta, mean_rate : numpy.ndarray, shape (G, J)
         Written: posterior Beta parameters A and F, and A / (A + F).
     log_likelihood, mean_score : numpy.ndarray, shape (J,)
-        Written: log likelihood, and E[S | z, D].
+        Written: log likelihood of the ordered outcomes, and E[S | z, D].
+
+    Returns
+    -------
+    int
+        Index in the block of a node with a negative or NaN parameter, -1 if there is none.
     """
-    block, n_groups = alpha.shape
+    n_groups, block = alpha.shape
     n_tasks = size.sum()
-    for i in range(block):
-        log_likelihood[first + i] = 0.0
-        mean_score[first + i] = 0.0
+    likelihood = np.zeros(block)
+    score = np.full(block, successes.sum() / n_tasks)
+    invalid = False
     for g in range(n_groups):
         s, n = successes[g], trials[g]
-        f, unqueried = n - s, size[g] - n
+        share = (size[g] - n) / n_tasks
+        prior_a, prior_b = alpha[g], beta[g]
+        a, b = rate_alpha[g, first : first + block], rate_beta[g, first : first + block]
+        m = mean_rate[g, first : first + block]
         for i in range(block):
-            a, b = alpha[i, g], beta[i, g]
-            if n > 0:
-                total = 0.0
-                if s > 0:
-                    total -= s * np.log1p(b / a)
-                if f > 0:
-                    total -= f * np.log1p(a / b)
-                for k in range(1, s):
-                    total += np.log1p(k / a)
-                for k in range(1, f):
-                    total += np.log1p(k / b)
-                for k in range(1, n):
-                    total -= np.log1p(k / (a + b))
-                log_likelihood[first + i] += total
-            a, b = a + s, b + f
-            rate_alpha[g, first + i] = a
-            rate_beta[g, first + i] = b
-            m = a / (a + b)
-            mean_rate[g, first + i] = m
-            mean_score[first + i] += (s + unqueried * m) / n_tasks
+            invalid |= not (prior_a[i] >= 0 and prior_b[i] >= 0)
+            a[i] = min(max(prior_a[i], SMALLEST), LARGEST)
+            b[i] = min(max(prior_b[i], SMALLEST), LARGEST)
+        if n > 0:
+            add_log_likelihood(a, b, s, n - s, likelihood)
+            for i in range(block):
+                a[i] += s
+                b[i] += n - s
+        for i in range(block):
+            m[i] = a[i] / (a[i] + b[i])
+            score[i] += share * m[i]
+    log_likelihood[first : first + block] = likelihood
+    mean_score[first : first + block] = score
+    if invalid:
+        for i in range(block):
+            for g in range(n_groups):
+                if not (alpha[g, i] >= 0 and beta[g, i] >= 0):
+                    return i
+    return -1
 
 
-@njit(cache=True, fastmath={"reassoc", "contract"})
+@njit(cache=True, error_model="numpy", fastmath={"contract"})
+def add_log_likelihood(a: np.ndarray, b: np.ndarray, s: int, f: int, total: np.ndarray) -> None:
+    """Add the log probability of s successes and then f failures, one after another.
+
+    Each outcome has its predictive probability: a product of ratios of positive numbers, without a
+    difference of gamma functions (appendix A of the paper writes the same as rising factorials).
+    A logarithm is taken only where the product would leave the range of doubles.
+
+    Parameters
+    ----------
+    a, b : numpy.ndarray, shape (J,)
+        Beta parameters before the outcomes.
+    s, f : int
+        Successes and failures.
+    total : numpy.ndarray, shape (J,)
+        Added to.
+    """
+    count = len(total)
+    product = np.ones(count)
+    # Each ratio rises with k, so the first success and the first failure are the least likely.
+    least = 1.0
+    for i in range(count):
+        if s > 0:
+            least = min(least, a[i] / (a[i] + b[i]))
+        if f > 0:
+            least = min(least, b[i] / (a[i] + b[i] + s))
+    for k in range(s + f):
+        smallest = 1.0
+        if k < s:
+            for i in range(count):
+                product[i] *= (a[i] + k) / (a[i] + b[i] + k)
+                smallest = min(smallest, product[i])
+        else:
+            for i in range(count):
+                product[i] *= (b[i] + (k - s)) / (a[i] + b[i] + k)
+                smallest = min(smallest, product[i])
+        if smallest * least < UNDERFLOW or k == s + f - 1:
+            for i in range(count):
+                total[i] += np.log(product[i])
+                product[i] = 1.0
+
+
+@njit(cache=True, fastmath={"reassoc", "contract"}, error_model="numpy")
 def outcome_moments(
     mean_rate: np.ndarray,
     rate_alpha: np.ndarray,
@@ -130,7 +176,34 @@ def outcome_moments(
     return mean, within, between
 
 
-@njit(cache=True)
+@njit(cache=True, fastmath={"reassoc", "contract"})
+def weighted_sums(mean_rate: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Sum the mean rates over the nodes with several sets of weights.
+
+    Parameters
+    ----------
+    mean_rate : numpy.ndarray, shape (G, J)
+        Posterior means of the rates, in single or double precision.
+    weight : numpy.ndarray, shape (M, J)
+        Sets of weights.
+
+    Returns
+    -------
+    numpy.ndarray, shape (G, M)
+        Accumulated in double precision.
+    """
+    n_groups, n_nodes = mean_rate.shape
+    sums = np.empty((n_groups, len(weight)))
+    for g in range(n_groups):
+        for k in range(len(weight)):
+            total = 0.0
+            for j in range(n_nodes):
+                total += weight[k, j] * mean_rate[g, j]
+            sums[g, k] = total
+    return sums
+
+
+@njit(cache=True, error_model="numpy")
 def conditional_variance(
     mean_rate: np.ndarray,
     rate_alpha: np.ndarray,
@@ -165,40 +238,54 @@ def conditional_variance(
 
 
 @njit(cache=True)
-def draw_urn_successes(
-    rng: Any,
-    node: np.ndarray,
-    rate_alpha: np.ndarray,
-    rate_beta: np.ndarray,
-    unqueried: np.ndarray,
-    total: np.ndarray,
+def add_bernoulli(
+    node: np.ndarray, mean_rate: np.ndarray, uniform: np.ndarray, total: np.ndarray
 ) -> None:
-    """Add predictive successes of the small groups to each draw.
-
-    Pólya's urn: after k successes in t tasks the next is solved with probability
-    (A + k) / (A + F + t). With one task left that is a Bernoulli draw of the mean rate.
+    """Add to each draw whether the one unqueried task of a group is solved.
 
     Parameters
     ----------
-    rng : numpy.random.Generator
-        Advanced by one uniform a draw and task.
     node : numpy.ndarray of int, shape (D,)
         Node of each draw.
-    rate_alpha, rate_beta : numpy.ndarray, shape (G, J)
-        Posterior Beta parameters of the rates.
-    unqueried : numpy.ndarray of int, shape (G,)
-        Unqueried tasks; groups with none or with more than `URN_LIMIT` are left out.
+    mean_rate : numpy.ndarray, shape (J,)
+        Mean rate of the group, which is the task's probability.
+    uniform : numpy.ndarray of uint32, shape (D,)
+        Uniform whole numbers below 2**32: a probability is met to 2**-32.
     total : numpy.ndarray of int, shape (D,)
         Added to.
     """
-    for g in range(len(unqueried)):
-        u = unqueried[g]
-        if u == 0 or u > URN_LIMIT:
-            continue
-        for d in range(len(node)):
-            a, b = rate_alpha[g, node[d]], rate_beta[g, node[d]]
-            k = 0
-            for t in range(u):
-                if rng.random() * (a + b + t) < a + k:
-                    k += 1
-            total[d] += k
+    for d in range(len(node)):
+        total[d] += uniform[d] < mean_rate[node[d]] * 4294967296.0
+
+
+@njit(cache=True)
+def add_urn(
+    node: np.ndarray,
+    alpha: np.ndarray,
+    beta: np.ndarray,
+    uniform: np.ndarray,
+    total: np.ndarray,
+) -> None:
+    """Add to each draw the successes among the few unqueried tasks of a group.
+
+    Pólya's urn: after k successes in t tasks the next is solved with probability
+    (A + k) / (A + F + t).
+
+    Parameters
+    ----------
+    node : numpy.ndarray of int, shape (D,)
+        Node of each draw.
+    alpha, beta : numpy.ndarray, shape (J,)
+        Posterior Beta parameters A and F of the group's rate.
+    uniform : numpy.ndarray of uint32, shape (D, U)
+        Uniform whole numbers below 2**32, one a task.
+    total : numpy.ndarray of int, shape (D,)
+        Added to.
+    """
+    for d in range(len(node)):
+        a, b = alpha[node[d]], beta[node[d]]
+        k = 0
+        for t in range(uniform.shape[1]):
+            if uniform[d, t] * (a + b + t) < (a + k) * 4294967296.0:
+                k += 1
+        total[d] += k

@@ -14,9 +14,10 @@ from ..models.errors import ModelError
 from .diagnostics import normalised_weights
 from .family import RateFamily
 from .kernels import fill_nodes
+from .logistic import fill_logistic_nodes
 
 # Nodes evaluated at a time: large enough for array speed, small enough for the caches.
-_BLOCK = 512
+_BLOCK = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +36,9 @@ class WeightedNodes:
         E[S | z, D].
     rate_alpha, rate_beta, mean_rate : numpy.ndarray, shape (G, J)
         Beta parameters A and F of the rates given z and the outcomes, and A / (A + F).
+    compact : bool
+        Whether the means are kept in single precision, and the Beta parameters only where they
+        matter: they are zero for unqueried groups of one task.
     """
 
     size: np.ndarray
@@ -46,10 +50,17 @@ class WeightedNodes:
     rate_alpha: np.ndarray
     rate_beta: np.ndarray
     mean_rate: np.ndarray
+    compact: bool
 
     @classmethod
     def empty(
-        cls, size: np.ndarray, successes: np.ndarray, trials: np.ndarray, z: np.ndarray
+        cls,
+        size: np.ndarray,
+        successes: np.ndarray,
+        trials: np.ndarray,
+        z: np.ndarray,
+        *,
+        compact: bool = False,
     ) -> WeightedNodes:
         """Allocate the arrays for given counts and latent states.
 
@@ -59,6 +70,8 @@ class WeightedNodes:
             Counts; copied.
         z : numpy.ndarray, shape (J, K)
             Latent states; kept.
+        compact : bool, default False
+            Whether to save memory traffic, as the class says.
 
         Returns
         -------
@@ -73,9 +86,11 @@ class WeightedNodes:
             z=z,
             log_weight=np.empty(nodes),
             mean_score=np.empty(nodes),
-            rate_alpha=np.empty(by_group),
-            rate_beta=np.empty(by_group),
-            mean_rate=np.empty(by_group),
+            # Zeros that are never written take no memory.
+            rate_alpha=np.zeros(by_group),
+            rate_beta=np.zeros(by_group),
+            mean_rate=np.empty(by_group, dtype=np.float32 if compact else np.float64),
+            compact=compact,
         )
 
     @property
@@ -90,7 +105,16 @@ class WeightedNodes:
 
     def copy(self) -> WeightedNodes:
         """Return a copy that shares nothing with this one."""
-        return WeightedNodes(**{f.name: getattr(self, f.name).copy() for f in fields(self)})
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "compact"}
+        skipped = ("rate_alpha", "rate_beta") if self.compact else ()
+        copies = {name: array.copy() for name, array in values.items() if name not in skipped}
+        if self.compact:
+            # Only the rows that are in use, so that the others go on taking no memory.
+            used = (self.size > 1) | (self.trials > 0)
+            for name in skipped:
+                copies[name] = np.zeros(values[name].shape)
+                copies[name][used] = values[name][used]
+        return WeightedNodes(**copies, compact=self.compact)
 
 
 def evaluate_nodes(family: RateFamily, arrays: WeightedNodes) -> None:
@@ -103,16 +127,37 @@ def evaluate_nodes(family: RateFamily, arrays: WeightedNodes) -> None:
     arrays : WeightedNodes
         Its latent states and counts are read, all else is written; ``log_weight`` becomes the log
         of prior times likelihood.
+
+    Raises
+    ------
+    ModelError
+        If a Beta parameter is negative or NaN.
     """
+    if family.logistic is not None:
+        fill_logistic_nodes(
+            np.ascontiguousarray(arrays.z.T),
+            *family.logistic,
+            arrays.successes,
+            arrays.trials,
+            arrays.size,
+            arrays.compact,
+            arrays.rate_alpha,
+            arrays.rate_beta,
+            arrays.mean_rate,
+            arrays.log_weight,
+            arrays.mean_score,
+        )
+        arrays.log_weight[:] += family.log_prior(arrays.z)
+        return
     nodes = len(arrays.z)
     log_prior = np.empty(nodes)
     for first in range(0, nodes, _BLOCK):
         block = slice(first, first + _BLOCK)
-        alpha, beta, log_prior[block] = family.evaluate(arrays.z[block])
-        fill_nodes(
+        alpha, beta, log_prior[block] = family.evaluate_unchecked(arrays.z[block])
+        invalid = fill_nodes(
             first,
-            alpha,
-            beta,
+            np.ascontiguousarray(alpha.T),
+            np.ascontiguousarray(beta.T),
             arrays.successes,
             arrays.trials,
             arrays.size,
@@ -122,6 +167,8 @@ def evaluate_nodes(family: RateFamily, arrays: WeightedNodes) -> None:
             arrays.log_weight,
             arrays.mean_score,
         )
+        if invalid >= 0:
+            raise family.out_of_range(arrays.z[first + invalid])
     arrays.log_weight[:] += log_prior
 
 

@@ -7,7 +7,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from .kernels import URN_LIMIT, draw_urn_successes
+from .kernels import add_bernoulli, add_urn
+
+# Groups with at most this many unqueried tasks draw their successes from an urn, task by task;
+# larger ones draw a rate and then a binomial count. Both are the beta-binomial distribution.
+URN_LIMIT = 16
 
 
 def stratified_nodes(weight: np.ndarray, draws: int, rng: np.random.Generator) -> np.ndarray:
@@ -34,6 +38,7 @@ def stratified_nodes(weight: np.ndarray, draws: int, rng: np.random.Generator) -
 
 def draw_successes(
     node: np.ndarray,
+    mean_rate: np.ndarray,
     rate_alpha: np.ndarray,
     rate_beta: np.ndarray,
     unqueried: np.ndarray,
@@ -45,8 +50,8 @@ def draw_successes(
     ----------
     node : numpy.ndarray of int, shape (D,)
         Node of each draw.
-    rate_alpha, rate_beta : numpy.ndarray, shape (G, J)
-        Posterior Beta parameters A and F of the rates.
+    mean_rate, rate_alpha, rate_beta : numpy.ndarray, shape (G, J)
+        Posterior means of the rates and their Beta parameters A and F.
     unqueried : numpy.ndarray of int, shape (G,)
         Unqueried tasks U of each group.
     rng : numpy.random.Generator
@@ -57,8 +62,15 @@ def draw_successes(
     numpy.ndarray of int, shape (D,)
     """
     total = np.zeros(len(node), dtype=np.int64)
-    draw_urn_successes(rng, node, rate_alpha, rate_beta, unqueried, total)
-    for g in np.flatnonzero(unqueried > URN_LIMIT):
-        rate = rng.beta(rate_alpha[g, node], rate_beta[g, node])
-        total += rng.binomial(unqueried[g], rate)
+    for g in np.flatnonzero(unqueried):
+        u = unqueried[g]
+        if u == 1:
+            uniform = rng.integers(0, 2**32, len(node), dtype=np.uint32)
+            add_bernoulli(node, mean_rate[g], uniform, total)
+        elif u <= URN_LIMIT:
+            uniform = rng.integers(0, 2**32, (len(node), u), dtype=np.uint32)
+            add_urn(node, rate_alpha[g], rate_beta[g], uniform, total)
+        else:
+            rate = rng.beta(rate_alpha[g, node], rate_beta[g, node])
+            total += rng.binomial(u, rate)
     return total

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+from numba import njit
 from scipy.special import expit, gammaln, logsumexp, ndtri
 from scipy.stats import chi2, qmc
 
@@ -73,7 +74,7 @@ class Proposal:
         """
         k = len(self.center)
         if np.isinf(self.dof):
-            standard = ndtri(sobol_points(k, count, seed))
+            standard = _normal_points(k, count, seed)
         else:
             points = sobol_points(k + 1, count, seed)
             mixing = chi2.ppf(points[:, k], self.dof) / self.dof
@@ -155,6 +156,14 @@ def sobol_points(dimensions: int, count: int, seed: int) -> np.ndarray:
     require_nodes(count)
     engine = qmc.Sobol(dimensions, scramble=True, rng=np.random.default_rng(seed))
     points = np.clip(engine.random_base2(int(count).bit_length() - 1), _EDGE, 1 - _EDGE)
+    points.flags.writeable = False
+    return points
+
+
+@lru_cache(maxsize=8)
+def _normal_points(dimensions: int, count: int, seed: int) -> np.ndarray:
+    """Return `sobol_points` through the inverse normal distribution function; read-only."""
+    points = ndtri(sobol_points(dimensions, count, seed))
     points.flags.writeable = False
     return points
 
@@ -310,13 +319,14 @@ def _profile(
     p = expit(eta_hat)
     weight = n * p * (1 - p)
     height = (s * eta_hat - n * np.logaddexp(0, eta_hat) - 0.5 * kappa * offset**2).sum()
-    # At the best offset the score s - n p equals kappa * offset.
-    gradient = around.prior_gradient + jacobian.T @ (kappa * offset)
+    # At the best offset this score equals kappa * offset, which loses its digits for large kappa.
+    gradient = around.prior_gradient + jacobian.T @ (s - n * p)
     shrunk = weight * kappa / (weight + kappa)
     precision = (jacobian * shrunk[:, None]).T @ jacobian - around.prior_hessian
     return around.log_prior + height, gradient, _positive_definite(precision)
 
 
+@njit(cache=True)
 def _best_offset(eta: np.ndarray, kappa: np.ndarray, s: np.ndarray, n: np.ndarray) -> np.ndarray:
     """Maximise s log p + (n - s) log(1 - p) - kappa offset^2 / 2 for each group, shape (G',).
 
@@ -324,20 +334,27 @@ def _best_offset(eta: np.ndarray, kappa: np.ndarray, s: np.ndarray, n: np.ndarra
     lies in the bracket and is at most half the step before (else it may cycle between the ends of a
     saturated logistic), and the bracket is halved where not.
     """
-    low, high = -(n - s) / kappa, s / kappa
-    offset, last = np.zeros_like(eta), high - low
-    for _ in range(200):
-        p = expit(eta + offset)
-        slope = s - n * p - kappa * offset
-        low, high = np.where(slope > 0, offset, low), np.where(slope < 0, offset, high)
-        step = slope / (n * p * (1 - p) + kappa)
-        newton = offset + step
-        quick = (newton >= low) & (newton <= high) & (np.abs(step) <= 0.5 * last)
-        update = np.where(quick, newton, 0.5 * (low + high))
-        last = np.abs(update - offset)
-        offset = update
-        if (last <= 1e-13 * (1 + np.abs(offset))).all():
-            break
+    offset = np.empty(len(eta))
+    for g in range(len(eta)):
+        low, high = -(n[g] - s[g]) / kappa[g], s[g] / kappa[g]
+        x, last = 0.0, high - low
+        for _ in range(200):
+            odds = np.exp(-abs(eta[g] + x))
+            p = (1.0 if eta[g] + x >= 0 else odds) / (1 + odds)
+            slope = s[g] - n[g] * p - kappa[g] * x
+            if slope > 0:
+                low = x
+            elif slope < 0:
+                high = x
+            step = slope / (n[g] * odds / (1 + odds) ** 2 + kappa[g])
+            update = x + step
+            if not (low <= update <= high and abs(step) <= 0.5 * last):
+                update = 0.5 * (low + high)
+            last = abs(update - x)
+            x = update
+            if last <= 1e-13 * (1 + abs(x)):
+                break
+        offset[g] = x
     return offset
 
 

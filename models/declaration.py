@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
+from pytensor.tensor.variable import TensorVariable
 
 from .config import Config
 from .errors import DataError
@@ -64,19 +65,37 @@ def build_model(
         pm.Data("group_size", groups.size, dims="group")
 
         z = pm.Normal("z", 0.0, prior_sd, dims="latent")
-        eta = intercept + loading @ z
+        eta, alpha, beta = rate_parameters(intercept, loading, kappa, z)
         pm.Deterministic("p", pm.math.sigmoid(eta), dims="group")
-        # c p = kappa / (1 - p) and c (1 - p) = kappa / p, written without cancellation.
-        q = pm.Beta(
-            "q",
-            alpha=kappa * (1 + pt.exp(eta)),
-            beta=kappa * (1 + pt.exp(-eta)),
-            dims="group",
-        )
+        q = pm.Beta("q", alpha=alpha, beta=beta, dims="group")
         group_index = pm.Data("group_of_outcome", group_of_outcome, dims="observation")
         observed = pm.Data("observed_outcome", outcomes, dims="observation")
         pm.Bernoulli("outcome", p=q[group_index], observed=observed, dims="observation")
     return model
+
+
+def rate_parameters(
+    intercept: TensorVariable, loading: TensorVariable, kappa: TensorVariable, z: TensorVariable
+) -> tuple[TensorVariable, TensorVariable, TensorVariable]:
+    """Declare the rates' predictor and Beta parameters (equations 4 and 5).
+
+    Parameters
+    ----------
+    intercept, loading : TensorVariable, shape (G,) and (G, K)
+        Item parameters of the groups.
+    kappa : TensorVariable, scalar
+        Strength of the group rates.
+    z : TensorVariable, shape (K,)
+        Latent state.
+
+    Returns
+    -------
+    eta, alpha, beta : TensorVariable, shape (G,)
+        Predictor, and the two Beta parameters c p = kappa / (1 - p) and c (1 - p) = kappa / p,
+        written without cancellation.
+    """
+    eta = intercept + loading @ z
+    return eta, kappa * (1 + pt.exp(eta)), kappa * (1 + pt.exp(-eta))
 
 
 def expand_counts(

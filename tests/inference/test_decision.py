@@ -24,6 +24,7 @@ def test_draw_successes_is_beta_binomial(unqueried, a, b):
     draws = 40_000
     counts = draw_successes(
         np.zeros(draws, dtype=np.int64),
+        np.array([[a / (a + b)]]),
         np.array([[a]]),
         np.array([[b]]),
         np.array([unqueried]),

@@ -1,0 +1,96 @@
+"""What every table of the comparison is made with: its form, names, and pooled errors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from .methods import METHODS
+from .metrics import max_error, mean_absolute_error, rank_correlation
+from .study import Study
+
+TITLES = {name: method.title for name, method in METHODS.items()} | {
+    "pta-irt": "PTA-IRT (published)",
+    "hspr": "HSPR",
+    "hspr-no-groups": "HSPR without group uncertainty",
+    "hspr-uniform": "HSPR on Uniform queries",
+    "hspr-mid-range": "HSPR on Mid-Range queries",
+    "hspr-mean": "HSPR, posterior mean",
+    "hspr-matched": "HSPR's queries without groups, posterior mean",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A table and what it says.
+
+    Attributes
+    ----------
+    name : str
+        Such as "table1".
+    title : str
+        One line.
+    frame : pandas.DataFrame
+        The cells; errors in percentage points.
+    notes : tuple of str
+        What a reader must know of the numbers.
+    """
+
+    name: str
+    title: str
+    frame: pd.DataFrame
+    notes: tuple[str, ...] = ()
+
+
+def pooled(runs: pd.DataFrame) -> dict[str, Any]:
+    """Pool the targets within each seed, then average over the seeds (section 4.1).
+
+    Parameters
+    ----------
+    runs : pandas.DataFrame
+        Columns seed, estimate, truth.
+
+    Returns
+    -------
+    dict
+        ``mae``, ``max_error`` (percentage points), ``tau`` (NaN where undefined) and ``seeds``.
+    """
+    values = [
+        (
+            mean_absolute_error(part["estimate"].to_numpy(), part["truth"].to_numpy()),
+            max_error(part["estimate"].to_numpy(), part["truth"].to_numpy()),
+            rank_correlation(part["estimate"].to_numpy(), part["truth"].to_numpy()),
+        )
+        for _, part in runs.groupby("seed")
+    ]
+    mae, largest, tau = zip(*values, strict=True)
+    defined = [value for value in tau if value is not None]
+    return {
+        "mae": float(np.mean(mae)),
+        "max_error": float(np.mean(largest)),
+        "tau": float(np.mean(defined)) if defined else np.nan,
+        "seeds": len(values),
+    }
+
+
+def agent_errors(study: Study, method: str) -> np.ndarray:
+    """Return the absolute error of each agent, averaged over seeds.
+
+    Parameters
+    ----------
+    study : Study
+        The runs of a bank.
+    method : str
+        As `Study.runs` takes it.
+
+    Returns
+    -------
+    numpy.ndarray, shape (m,)
+        As shares, in bank order.
+    """
+    runs = study.runs(method)
+    by_agent = runs["error"].abs().groupby(runs["agent"]).mean()
+    return by_agent.loc[study.bank.agents].to_numpy()
