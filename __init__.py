@@ -11,8 +11,12 @@ if TYPE_CHECKING:
     from .experiments.banks import load_bank
     from .experiments.files import load_tree, save_tree
     from .experiments.folds import agent_folds
+    from .experiments.pta_frozen import read_frozen
+    from .experiments.pta_irt import load_pta_irt
     from .experiments.replay import Replay, replay
+    from .experiments.selection import Selection, run_selection, select_config
     from .experiments.simulate import simulate_bank
+    from .experiments.study import Study
     from .inference.compare import Comparison, compare_posteriors
     from .inference.decision import ScorePosterior, score_posterior
     from .inference.marginal import marginal_model
@@ -43,9 +47,15 @@ _HOME = {
     "load_tree": "experiments.files",
     "save_tree": "experiments.files",
     "agent_folds": "experiments.folds",
+    "read_frozen": "experiments.pta_frozen",
+    "load_pta_irt": "experiments.pta_irt",
     "Replay": "experiments.replay",
     "replay": "experiments.replay",
+    "Selection": "experiments.selection",
+    "run_selection": "experiments.selection",
+    "select_config": "experiments.selection",
     "simulate_bank": "experiments.simulate",
+    "Study": "experiments.study",
     "Comparison": "inference.compare",
     "compare_posteriors": "inference.compare",
     "ScorePosterior": "inference.decision",
@@ -83,7 +93,9 @@ __all__ = [
     "SamplingError",
     "SamplingWarning",
     "ScorePosterior",
+    "Selection",
     "SobolSampler",
+    "Study",
     "TaskGroups",
     "__version__",
     "agent_folds",
@@ -94,13 +106,17 @@ __all__ = [
     "integrate",
     "latent_gain",
     "load_bank",
+    "load_pta_irt",
     "load_tree",
     "marginal_model",
+    "read_frozen",
     "replay",
+    "run_selection",
     "sample_nuts",
     "save_tree",
     "score_gain",
     "score_posterior",
+    "select_config",
     "simulate_bank",
 ]
 

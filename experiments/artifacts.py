@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 from collections.abc import Sequence
@@ -9,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -82,17 +84,22 @@ def write_table(
     origin = json.dumps(made_from, ensure_ascii=False, sort_keys=True)
     head = [f"# {line}" for line in (table.title, *table.notes, origin)]
     with written_whole(files[0]) as part:
-        text = "\n".join(head) + "\n" + table.frame.to_csv(index=False)
-        part.write_text(text, encoding="utf-8")
+        cells = table.frame.to_csv(index=False)
+        if "#" in cells:  # in quotation marks it begins no comment
+            cells = table.frame.to_csv(index=False, quoting=csv.QUOTE_NONNUMERIC)
+        part.write_text("\n".join([*head, cells]), encoding="utf-8")
     with written_whole(files[1]) as part:
         part.write_text(markdown(table, made_from), encoding="utf-8")
     draw = PICTURES.get(table.name, plot_table)
-    figure = draw(table.frame, table.title)
-    try:
-        with written_whole(files[2]) as part:
-            figure.savefig(part, dpi=150, metadata={"Title": table.title, "Description": origin})
-    finally:
-        plt.close(figure)
+    # A dollar sign in a name begins no formula.
+    with mpl.rc_context({"text.parse_math": False}):
+        figure = draw(table.frame, table.title)
+        try:
+            about = {"Title": table.title, "Description": origin}
+            with written_whole(files[2]) as part:
+                figure.savefig(part, dpi=150, metadata=about)
+        finally:
+            plt.close(figure)
     return files
 
 
@@ -131,4 +138,4 @@ def _cell(value: Any) -> str:
         return ""
     if isinstance(value, float | np.floating):
         return "" if np.isnan(value) else f"{value:.3f}"
-    return str(value).replace("|", "\\|")
+    return " ".join(str(value).splitlines()).replace("|", "\\|")

@@ -112,10 +112,15 @@ def _difference_row(
 
 def table5(studies: Sequence[Study]) -> Table:
     """Compare HSPR with every other method, paired by agent."""
-    names = [name for name in studies[0].method_names if name != "hspr"]
+    # Published predictions may be there for some banks only.
+    having = {
+        name: [study for study in studies if name in study.method_names]
+        for name in TITLES
+        if name != "hspr"
+    }
     rows = []
-    for name in names:
-        for study in studies:
+    for name, banks in having.items():
+        for study in banks:
             errors, others = agent_errors(study, "hspr"), agent_errors(study, name)
             row = _difference_row(
                 study.bank.name, name, name, errors, others, paired_difference(errors, others)
@@ -126,7 +131,7 @@ def table5(studies: Sequence[Study]) -> Table:
     frame["p_holm"] = holm(frame["p"])
     if len(studies) > 1:
         macro = []
-        for name in names:
+        for name in (name for name, banks in having.items() if len(banks) == len(studies)):
             row = _differences(studies, "hspr", name)[-1] | {"method": TITLES[name]}
             row["mae_other"] = row.pop(f"mae_{name}")
             macro.append(row)
@@ -140,7 +145,7 @@ def table5(studies: Sequence[Study]) -> Table:
             "mae: HSPR's. difference: HSPR minus the other, negative where HSPR is better; 95 % "
             "percentile bootstrap over agents (10,000 resamples), not adjusted.",
             f"p: Wilcoxon signed rank over agents; p_holm: Holm's correction over all "
-            f"{len(frame)} comparisons of a bank and a method.",
+            f"{len(rows)} comparisons of a bank and a method.",
         ),
     )
 

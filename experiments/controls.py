@@ -115,7 +115,7 @@ def budget_sweep(
     configs : dict of int to Config
         The configuration by fold, the same at every budget.
     budgets : sequence of int
-        Numbers of tasks, ascending.
+        Numbers of tasks, ascending; equal ones count once.
     seeds : sequence of int
         Query seeds.
     nodes : int
@@ -133,14 +133,16 @@ def budget_sweep(
     queried: dict[tuple[str, int], tuple[int, ...]] = {
         (agent, seed): () for agent in bank.agents for seed in seeds
     }
-    settings = {"control": "sweep", "budgets": list(budgets), "seeds": list(seeds)}
+    # On few tasks several shares are one number.
+    budgets = list(dict.fromkeys(budgets))
+    settings = {"control": "sweep", "budgets": budgets, "seeds": list(seeds)}
     zero = dict.fromkeys(configs, 0.0)
     frame = _recorded(
         _sweep, bank, settings, plan, configs, zero, queried, tuple(budgets), nodes, output_dir,
         n_jobs, progress,
     )  # fmt: skip
     long = frame.explode("estimate", ignore_index=True)
-    long["budget"] = np.tile(list(budgets), len(frame))
+    long["budget"] = np.tile(budgets, len(frame))
     return long.astype({"estimate": float})
 
 
@@ -227,7 +229,7 @@ class _SweepRun(HsprRun):
         super().__init__(*arguments)
         self._budgets = budgets
         self._told = 0
-        self.estimates: list[float] = []
+        self.estimates = [self.estimate()] if 0 in budgets else []
 
     def tell(self, task: int, outcome: int) -> None:
         super().tell(task, outcome)

@@ -12,6 +12,7 @@ import pandas as pd
 
 from ..acquisition.budget import budget_tasks
 from ..inference.decision import calibrated
+from ..inference.proposal import require_nodes
 from ..inference.sobol import NODES
 from ..models.config import Config
 from ..models.errors import DataError
@@ -22,6 +23,7 @@ from .folds import Fold, agent_folds
 from .methods import METHODS
 from .methods.hspr import SEEDS, hspr_method
 from .methods.static import static_method
+from .parallel import require_jobs
 from .predictions import record_predictions, with_truth
 from .pta_frozen import frozen_estimates
 from .selection import NO_GROUP_KAPPA, Selection, run_selection
@@ -58,7 +60,7 @@ class Study:
     Raises
     ------
     DataError
-        If the bank has missing outcomes.
+        If the bank has missing outcomes, or a setting is out of its range.
     """
 
     def __init__(
@@ -80,6 +82,9 @@ class Study:
                 f"the compared methods need complete outcomes, but bank {bank.name!r} has missing "
                 "ones; choose missing='fail' or missing='drop-task'"
             )
+        for count in (nodes, selection_nodes):
+            require_nodes(count)
+        require_jobs(n_jobs)
         self.bank = bank
         self.share = float(budget)
         self.budget = budget_tasks(self.share, len(bank.tasks))

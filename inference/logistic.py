@@ -19,7 +19,7 @@ from pytensor.graph.basic import Variable, equal_computations
 
 from ..models.declaration import rate_parameters
 from .kernels import LARGEST, add_log_likelihood
-from .vectorised import exp
+from .vectorised import exp, fill_exp
 
 _BLOCK = 1024
 
@@ -141,12 +141,12 @@ def _fill_mean(
 
 @njit(cache=True, fastmath={"contract"}, error_model="numpy")
 def _fill_single(
-    eta: np.ndarray, share: float, first: int, mean: np.ndarray, mean_score: np.ndarray
+    odds: np.ndarray, share: float, first: int, mean: np.ndarray, mean_score: np.ndarray
 ) -> None:
     """Write the mean rate of an unqueried group of one task, which kappa does not change."""
-    for i in range(len(eta)):
-        odds = min(exp(eta[i]), LARGEST)
-        m = odds / (1 + odds)
+    for i in range(len(odds)):
+        bounded = min(odds[i], LARGEST)
+        m = bounded / (1 + bounded)
         mean[first + i] = m
         mean_score[first + i] += share * m
 
@@ -204,7 +204,8 @@ def fill_logistic_nodes(
                 _add_multiple(loading[g, k], z[k], first, eta)
             share = (size[g] - n) / n_tasks
             if compact and is_single(size[g], n):
-                _fill_single(eta, share, first, mean_rate[g], mean_score)
+                fill_exp(eta, a)
+                _fill_single(a, share, first, mean_rate[g], mean_score)
                 continue
             fill_parameters(eta, kappa, a, b)
             if n > 0:

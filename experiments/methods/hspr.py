@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from ...acquisition.evaluator import Evaluator
 from ...inference.sobol import NODES
 from ...models.config import Config
@@ -61,7 +63,8 @@ class HsprRun:
         -------
         dict
             ``estimate``, ``median``, ``mean``, ``sd``, ``low`` and ``high`` (90 % interval),
-            ``mean_residual``, ``ess``, ``pareto_k`` and ``trusted``.
+            ``mean_residual``, ``ess``, ``pareto_k`` (None if all weights are equal) and
+            ``trusted``.
         """
         score = self._evaluator.score(warn=False)
         low, high = score.interval(INTERVAL)
@@ -74,7 +77,7 @@ class HsprRun:
             "high": high,
             "mean_residual": score.mean_residual,
             "ess": score.ess,
-            "pareto_k": score.pareto_k,
+            "pareto_k": score.pareto_k if np.isfinite(score.pareto_k) else None,
             "trusted": score.trusted,
         }
 

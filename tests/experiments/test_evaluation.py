@@ -8,11 +8,17 @@ import numpy as np
 import pytest
 
 from hspr.acquisition.evaluator import Evaluator
-from hspr.experiments.evaluation import evaluate_agent
+from hspr.experiments.evaluation import evaluate_agent, retell, sampler_after
+from hspr.inference.sobol import SobolSampler
 from hspr.models.config import Config
+from hspr.models.declaration import build_model
 from hspr.models.errors import DataError
+from hspr.models.groups import TaskGroups, group_tasks
+from hspr.models.items import fit_items
 from hspr.models.responses import ResponseMatrix
 from hspr.tests.oracles_models import random_matrix
+
+TOLD_SEED = 4805
 
 BANK = random_matrix(7, 24, seed=4804)
 FAST: dict[str, Any] = {"budget": 5, "nodes": 128}
@@ -61,3 +67,46 @@ def test_evaluate_agent_refuses_what_it_cannot_evaluate() -> None:
     empty = ResponseMatrix.from_arrays(values, agents=BANK.agents, tasks=BANK.tasks)
     with pytest.raises(DataError, match="agent 'a2' of bank 'bank' has no outcome; choose another"):
         evaluate_agent(empty.with_missing("model"), "a2")
+
+
+ARRAYS = ("z", "log_weight", "mean_score", "rate_alpha", "rate_beta", "mean_rate")
+
+
+def assert_same_posterior(sampler: SobolSampler, other: SobolSampler) -> None:
+    assert sampler.arrays.successes.tolist() == other.arrays.successes.tolist()
+    assert sampler.arrays.trials.tolist() == other.arrays.trials.tolist()
+    for name in ARRAYS:
+        np.testing.assert_array_equal(getattr(sampler.arrays, name), getattr(other.arrays, name))
+
+
+def told_outcomes(groups: TaskGroups, count: int) -> list[tuple[int, int]]:
+    """Groups and outcomes of some tasks in a made-up order."""
+    rng = np.random.default_rng(TOLD_SEED)
+    tasks = rng.permutation(len(groups.tasks))[:count]
+    return [(int(groups.group_of_task[task]), int(rng.integers(2))) for task in tasks]
+
+
+@pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 15, 16, 24])
+def test_sampler_after_is_the_one_told_one_after_another(count: int) -> None:
+    """Equal bytes, and equal ones after further outcomes: also the refreshes fall alike."""
+    groups = group_tasks(BANK, fit_items(BANK))
+    told = told_outcomes(groups, 24)
+    slow = SobolSampler(build_model(groups, CONFIG), nodes=128, seed=3)
+    for group, outcome in told[:count]:
+        slow.update(group, outcome)
+    fast = sampler_after(groups, CONFIG, told[:count], nodes=128, sobol_seed=3)
+    assert_same_posterior(fast, slow)
+    for group, outcome in told[count : count + 8]:
+        slow.update(group, outcome)
+        fast.update(group, outcome)
+        assert_same_posterior(fast, slow)
+
+
+@pytest.mark.filterwarnings("ignore:the score posterior rests on")
+def test_retell_gives_the_evaluators_sampler_and_others() -> None:
+    evaluator = evaluate_agent(BANK, "a2", CONFIG, budget=11, nodes=128).evaluator
+    assert_same_posterior(retell(evaluator, nodes=128), evaluator.sampler)
+    other = retell(evaluator, nodes=256, sobol_seed=1, proposal="student")
+    assert other.arrays.trials.tolist() == evaluator.sampler.arrays.trials.tolist()
+    assert (len(other.arrays.z), other.seed) == (256, 1)
+    assert np.isfinite(other.proposal.dof) and np.isinf(evaluator.sampler.proposal.dof)

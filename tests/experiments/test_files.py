@@ -11,7 +11,13 @@ import pytest
 import xarray as xr
 
 from hspr.acquisition.evaluator import Evaluator
-from hspr.experiments.files import load_tree, require_writable, save_tree, written_whole
+from hspr.experiments.files import (
+    load_tree,
+    made_folder,
+    require_writable,
+    save_tree,
+    written_whole,
+)
 from hspr.models.config import Config
 from hspr.models.errors import DataError
 from hspr.models.responses import ResponseMatrix
@@ -260,3 +266,34 @@ def test_written_whole_takes_a_relative_path_and_a_long_name(
     with written_whole(name) as part:
         part.write_text("new")
     assert names(tmp_path) == [name]
+
+
+def test_made_folder_makes_what_is_missing_and_leaves_the_rest(tmp_path: Path) -> None:
+    for place in (tmp_path / "a" / "b ü" / "c", str(tmp_path / "d")):
+        assert made_folder(place) == Path(place)
+        assert Path(place).is_dir()
+    kept = tmp_path / "a" / "file"
+    kept.write_text("old")
+    assert made_folder(tmp_path / "a") == tmp_path / "a"
+    assert kept.read_text() == "old"
+
+
+def test_made_folder_refuses_a_file_in_its_way(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("old")
+    for place, reason in ((file, "File exists"), (file / "below", "Not a directory")):
+        with pytest.raises(DataError) as error:
+            made_folder(place)
+        assert_refused(error, f"cannot make the folder {place}: {reason}; choose another place")
+    assert file.read_text() == "old"
+
+
+@as_root
+def test_made_folder_refuses_a_read_only_parent(tmp_path: Path) -> None:
+    tmp_path.chmod(0o555)
+    try:
+        with pytest.raises(DataError) as error:
+            made_folder(tmp_path / "a")
+        assert_refused(error, "Permission denied")
+    finally:
+        tmp_path.chmod(0o755)

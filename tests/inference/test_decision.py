@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import betabinom, chisquare
 
 import hspr
-from hspr.inference.decision import score_posterior
+from hspr.inference.decision import calibrated, mean_and_residual, score_posterior
 from hspr.inference.predictive import draw_successes, stratified_nodes
 from hspr.inference.sobol import SobolSampler
 from hspr.tests.inference.conftest import make_groups
@@ -172,3 +172,49 @@ def test_score_posterior_bad_arguments(sampler):
         score_posterior(tree, draws=0)
     with pytest.raises(hspr.DataError, match=r"prob must be between 0 and 1, got 90"):
         score_posterior(tree, draws=8).interval(90)
+
+
+@pytest.mark.parametrize(
+    ("center", "calibration", "residual", "observed", "expected"),
+    [
+        (0.4, 0.0, 0.3, 0.1, 0.4),
+        (0.4, 0.5, 0.2, 0.1, 0.4 + 0.5 * 0.9 * 0.2),
+        (0.4, 0.5, -0.2, 0.1, 0.4 - 0.5 * 0.9 * 0.2),
+        (0.4, 1.0, 0.2, 1.0, 0.4),
+        (0.9, 1.0, 0.5, 0.0, 1.0),
+        (0.1, 1.0, -0.5, 0.0, 0.0),
+    ],
+)
+def test_calibrated_is_equation_16_within_the_scores(
+    center, calibration, residual, observed, expected
+):
+    assert calibrated(center, calibration, residual, observed) == pytest.approx(expected, abs=1e-15)
+
+
+@pytest.mark.parametrize("compact", [False, True])
+def test_mean_and_residual_are_equations_15_and_21(groups, compact):
+    n = (groups.size + 1) // 2
+    model = hspr.build_model(groups, hspr.Config(rank=2, kappa=1.0), successes=n // 2, trials=n)
+    sampler = SobolSampler(model, nodes=1024, compact=compact)
+    arrays = sampler.arrays
+    weight = np.exp(arrays.log_weight - arrays.log_weight.max())
+    weight /= weight.sum()
+    successes = (n // 2).sum()
+    q_bar = arrays.mean_rate.astype(float) @ weight
+    mean, residual = mean_and_residual(sampler.state())
+    assert mean == pytest.approx(
+        (successes + (groups.size - n) @ q_bar) / groups.size.sum(), abs=1e-7 if compact else 1e-12
+    )
+    assert residual == pytest.approx((successes - n @ q_bar) / n.sum(), abs=1e-12)
+    score = score_posterior(sampler.state(), draws=8)
+    assert (mean, residual) == (score.mean, score.mean_residual)
+
+
+def test_mean_and_residual_before_any_outcome_has_no_residual(groups):
+    sampler = SobolSampler(hspr.build_model(groups, hspr.Config(rank=1)), nodes=256)
+    mean, residual = mean_and_residual(sampler.state())
+    assert mean == pytest.approx(
+        groups.size @ (sampler.arrays.mean_rate @ sampler.arrays.weight) / groups.size.sum()
+    )
+    assert residual == 0.0
+    assert score_posterior(sampler.state(), calibration=1.0, draws=8).mean_residual == 0.0

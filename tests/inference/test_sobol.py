@@ -8,6 +8,7 @@ from pathlib import Path
 
 import mpmath
 import numpy as np
+import pymc as pm
 import pytest
 from scipy.special import expit, gammaln
 
@@ -358,3 +359,109 @@ def test_reference_posteriors(data_dir, case):
             assert gains[group] == pytest.approx(expected["gain"], rel=0.05)
             # Near-ties may swap.
             assert group in best
+
+
+def compact_pair(groups, **settings) -> tuple[SobolSampler, SobolSampler]:
+    """A sampler and its compact twin."""
+    model = hspr.build_model(groups, hspr.Config(rank=2, precision=2.0, kappa=1.0))
+    return (
+        SobolSampler(model, nodes=512, **settings),
+        SobolSampler(model, nodes=512, compact=True, **settings),
+    )
+
+
+# Groups 0, 1 and 6 have one task each; the last outcomes follow a refresh.
+TOLD = [(7, 1), (0, 0), (4, 1), (7, 0), (5, 1), (6, 1), (3, 0), (7, 1), (1, 1), (9, 0), (5, 0)]
+
+
+@pytest.mark.parametrize("proposal", ["gaussian", "student"])
+def test_compact_sampler_agrees_with_the_full_one(groups, proposal):
+    full, compact = compact_pair(groups, proposal=proposal)
+    for told in [None, *TOLD]:
+        if told is not None:
+            full.update(*told)
+            compact.update(*told)
+        for name in ("z", "log_weight", "weight", "mean_score"):
+            np.testing.assert_allclose(
+                getattr(compact.arrays, name),
+                getattr(full.arrays, name),
+                rtol=0,
+                atol=1e-12,
+                err_msg=name,
+            )
+        np.testing.assert_allclose(compact.arrays.mean_rate, full.arrays.mean_rate, rtol=1e-7)
+        for gain in (hspr.score_gain, hspr.latent_gain):
+            np.testing.assert_allclose(
+                gain(compact.state()), gain(full.state()), rtol=1e-4, atol=1e-12
+            )
+
+
+def test_compact_sampler_keeps_the_parameters_that_matter(groups):
+    full, compact = compact_pair(groups)
+    assert compact.arrays.mean_rate.dtype == np.float32
+    assert compact.arrays.rate_alpha.dtype == np.float64
+    for told in [None, *TOLD]:
+        if told is not None:
+            full.update(*told)
+            compact.update(*told)
+        arrays = compact.arrays
+        left_out = (arrays.size == 1) & (arrays.trials == 0)
+        assert left_out.any() == (arrays.trials[[0, 1, 6]].sum() < 3)
+        for name in ("rate_alpha", "rate_beta"):
+            kept = getattr(arrays, name)
+            assert not kept[left_out].any()
+            np.testing.assert_allclose(
+                kept[~left_out], getattr(full.arrays, name)[~left_out], rtol=1e-12
+            )
+
+
+def test_compact_sampler_decides_as_the_full_one(groups):
+    full, compact = compact_pair(groups)
+    for told in TOLD:
+        full.update(*told)
+        compact.update(*told)
+    one, other = (score_posterior(sampler.state(), draws=4096) for sampler in (full, compact))
+    assert other.mean == pytest.approx(one.mean, abs=1e-12)
+    for name in ("sd", "mean_residual", "ess"):
+        assert getattr(other, name) == pytest.approx(getattr(one, name), rel=1e-6), name
+    # The same draws, but for one in a million that single precision turns.
+    assert (one.draws != other.draws).mean() < 1e-3
+
+
+def test_compact_copy_is_independent(groups):
+    _, sampler = compact_pair(groups)
+    for told in TOLD[:5]:
+        sampler.update(*told)
+    copy, names = sampler.copy(), (*ARRAYS, "z", "successes", "trials")
+    for name in names:
+        mine, other = (getattr(each.arrays, name) for each in (sampler, copy))
+        assert not np.shares_memory(mine, other)
+        assert mine.dtype == other.dtype
+        np.testing.assert_array_equal(mine, other, err_msg=name)
+    before = {name: getattr(sampler.arrays, name).copy() for name in names}
+    for told in TOLD[5:]:
+        copy.update(*told)
+    for name in names:
+        np.testing.assert_array_equal(getattr(sampler.arrays, name), before[name], err_msg=name)
+    for told in TOLD[5:]:
+        sampler.update(*told)
+    for name in names:
+        np.testing.assert_array_equal(
+            getattr(sampler.arrays, name), getattr(copy.arrays, name), err_msg=name
+        )
+
+
+def test_compact_sampler_has_no_posterior(groups):
+    _, compact = compact_pair(groups)
+    with pytest.raises(hspr.SamplingError, match="make one without compact"):
+        compact.posterior()
+
+
+def test_compact_sampler_needs_the_declared_rates():
+    with pm.Model() as model:
+        z = pm.Normal("z", shape=1)
+        q = pm.Beta("rate", mu=pm.math.sigmoid(z[0] + np.array([-1.0, 0.5])), nu=3.0)
+        pm.Bernoulli("y", q[[0, 1]], observed=[1, 0])
+    SobolSampler(model, group_size=[2, 3], nodes=64)
+    with pytest.raises(hspr.ModelError, match=r"compact=True needs .* but 'rate' has other"):
+        SobolSampler(model, group_size=[2, 3], nodes=64, compact=True)
