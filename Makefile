@@ -12,7 +12,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 NUMBA_NUM_THREADS=1
 MADE_FOR := $(CURDIR) $(PYTHON)
 made_for := $(shell cat $(STAMP) 2>/dev/null)
 
-.PHONY: help venv demo test lint types format clean
+.PHONY: help venv demo test slow lint types format clean
 
 help:  ## Show these targets
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' Makefile | while IFS='	' read -r target text; do \
@@ -26,8 +26,11 @@ venv: $(STAMP)  ## Make .venv with HSPR and the pinned versions of all it needs
 demo: $(STAMP)  ## Recover a score from a tenth of the tasks, as an example
 	@$(BIN)/hspr demo
 
-test: $(STAMP)  ## Run the whole test suite
-	@$(ONE_THREAD) $(BIN)/pytest -n 2 --dist worksteal $(ARGS)
+test: $(STAMP)  ## Run the test suite, but for the long checks
+	@$(ONE_THREAD) $(BIN)/pytest -n 2 --dist worksteal -m 'not slow' $(ARGS)
+
+slow: $(STAMP)  ## Run the long checks: killed and resumed runs, workers against workers
+	@$(ONE_THREAD) $(BIN)/pytest -n 2 --dist worksteal -m slow $(ARGS)
 
 lint: $(STAMP) types  ## Check style, layout and types
 	@$(BIN)/ruff check

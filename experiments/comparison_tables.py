@@ -35,7 +35,8 @@ def table1(studies: Sequence[Study]) -> Table:
             rows.append({"bank": study.bank.name, "method": TITLES[name], **pooled(runs)})
     frame = pd.DataFrame(rows)
     if len(studies) > 1:
-        macro = frame.groupby("method", sort=False)[["mae", "max_error", "tau"]].mean()
+        figures = frame.groupby("method", sort=False)[["mae", "max_error", "tau"]]
+        macro = figures.agg(lambda column: column.mean(skipna=False))
         # A method without figures on some bank has no macro figure.
         macro = macro[frame.groupby("method", sort=False).size() == len(studies)]
         frame = pd.concat(

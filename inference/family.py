@@ -252,12 +252,17 @@ def read_family(model: pm.Model) -> RateFamily:
             Signature([nodes], [vectorize_graph(log_prior, {z: nodes})]),
             Signature([z], around[:3]),
             Signature([z], around[3:]),
-            Signature([], [start, n_groups]),
+            Signature([], [start]),
+            Signature([z], [n_groups]),
             Signature([q], [probability]),
         ]
 
-    evaluate, prior, rates, around, constants, probabilities = compile_once([z, q], graph, derive)
-    start, n_groups = (np.asarray(value) for value in constants())
+    evaluate, prior, rates, around, support, count, probabilities = compile_once(
+        [z, q], graph, derive
+    )
+    (start,) = support()
+    # By its graph the number may depend on the latent vector, if on nothing but its length.
+    (n_groups,) = count(np.asarray(start, dtype=float))
     index, observed = _observed_outcomes(model, rate, outcome, probabilities, int(n_groups))
     dims, coords = _dimensions(model, latent, rate, len(start), int(n_groups))
     return RateFamily(

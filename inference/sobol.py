@@ -59,6 +59,7 @@ class SobolSampler:
         Whether to halve the memory traffic, for the thousands of runs of a selection: mean rates
         are rounded to single precision (6e-8 of their value, far below the sampler's own error),
         and the Beta parameters of unqueried groups of one task, which nothing needs, are not kept.
+        Where two groups' gains are equal to that precision, another one may be queried.
         Only for models with the rates that `build_model` declares; without `posterior`.
 
     Raises

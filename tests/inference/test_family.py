@@ -291,3 +291,19 @@ def test_linearise_agrees_with_finite_differences():
         assert around.prior_gradient[k] == pytest.approx(rise, rel=1e-7)
         bend = (up.prior_gradient - down.prior_gradient) / (2 * step)
         np.testing.assert_allclose(around.prior_hessian[:, k], bend, rtol=1e-7, atol=1e-9)
+
+
+def test_number_of_rates_may_follow_from_the_predictor_alone():
+    """A Beta without dims or shape, on a latent of fixed length, as people write it by hand."""
+    loading = np.random.default_rng(1).normal(size=(5, 3))
+    with pm.Model() as model:
+        intercept, slopes = pm.Data("b", np.linspace(-1, 1, 5)), pm.Data("l", loading)
+        z = pm.Normal("z", 0, 1, shape=3)
+        eta = intercept + slopes @ z
+        q = pm.Beta("q", 2 * (1 + pt.exp(eta)), 2 * (1 + pt.exp(-eta)))
+        pm.Bernoulli("y", q[[0, 3]], observed=[1, 0])
+    family = read_family(model)
+    np.testing.assert_array_equal(family.trials, [1, 0, 0, 1, 0])
+    at = np.array([[0.3, -0.2, 0.5]])
+    expected = 2 * (1 + np.exp(np.linspace(-1, 1, 5) + loading @ at[0]))
+    np.testing.assert_allclose(family.evaluate(at)[0][0], expected, rtol=1e-12)

@@ -160,7 +160,8 @@ def test_fill_nodes_finds_the_first_node_out_of_range(which: int, wrong: float) 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_weighted_sums_are_sums_in_double_precision(dtype: type) -> None:
     rng = np.random.default_rng(WEIGHT_SEED)
-    rates, weight = rng.random((5, 1001)).astype(dtype), rng.normal(size=(3, 1001))
+    rates: np.ndarray = rng.random((5, 1001)).astype(dtype)
+    weight = rng.normal(size=(3, 1001))
     exact = [[float(mpmath.fdot(row.tolist(), w.tolist())) for w in weight] for row in rates]
     np.testing.assert_allclose(weighted_sums(rates, weight), exact, rtol=1e-12, atol=1e-12)
     assert weighted_sums(rates, weight).dtype == np.float64
@@ -168,7 +169,7 @@ def test_weighted_sums_are_sums_in_double_precision(dtype: type) -> None:
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_add_bernoulli_meets_a_probability_to_the_last_number(dtype: type) -> None:
-    mean = np.array([0.0, 0.25, 1.0, 2.0**-32], dtype=dtype)
+    mean: np.ndarray = np.array([0.0, 0.25, 1.0, 2.0**-32], dtype=dtype)
     uniform = np.array([0, 2**30 - 1, 2**30, 2**32 - 1, 1], dtype=np.uint32)
     found = np.array([uniform / 2**32 < float(p) for p in mean]).astype(int)
     for node, expected in enumerate(found):

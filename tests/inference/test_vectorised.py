@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import mpmath
 import numpy as np
 import pytensor
@@ -103,7 +105,7 @@ def test_fill_exp_takes_any_length(count: int) -> None:
 def test_vectorised_exp_takes_any_layout(view) -> None:
     x = view(np.random.default_rng(MATRIX_SEED).normal(size=(6, 10)))
     node = VectorisedExp().make_node(pt.matrix())
-    outputs = [[None]]
+    outputs: list[list[Any]] = [[None]]
     before = x.copy()
     node.op.perform(node, [x], outputs)
     np.testing.assert_allclose(outputs[0][0], np.exp(x), rtol=1e-15)
@@ -115,7 +117,7 @@ def test_column_major_dot_is_the_product_column_by_column() -> None:
     x, y = rng.normal(size=(7, 3)), rng.normal(size=(3, 5))
     node = ColumnMajorDot().make_node(pt.matrix(), pt.matrix())
     for left, right in ((x, y), (np.asfortranarray(x), np.asfortranarray(y))):
-        outputs = [[None]]
+        outputs: list[list[Any]] = [[None]]
         node.op.perform(node, [left, right], outputs)
         np.testing.assert_allclose(outputs[0][0], x @ y, rtol=1e-13, atol=1e-15)
         assert outputs[0][0].flags.f_contiguous
