@@ -12,9 +12,9 @@ from typing import Any
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
-import numpy as np
 import pandas as pd
 
+from .cells import cell_text
 from .files import made_folder, written_whole
 from .pictures.study import PICTURES, plot_table
 from .provenance import digest, versions
@@ -126,16 +126,8 @@ def markdown(table: Table, made_from: dict[str, Any]) -> str:
         "|" + "|".join("---:" if right else "---" for right in numeric) + "|",
     ]
     lines += [
-        "| " + " | ".join(_cell(value) for value in row) + " |"
+        "| " + " | ".join(cell_text(value).replace("|", "\\|") for value in row) + " |"
         for row in table.frame.itertuples(index=False)
     ]
     origin = json.dumps(made_from, ensure_ascii=False, indent=1, sort_keys=True)
     return "\n".join([*lines, "", *table.notes, "", "```json", origin, "```", ""])
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, float | np.floating):
-        return "" if np.isnan(value) else f"{value:.3f}"
-    return " ".join(str(value).splitlines()).replace("|", "\\|")

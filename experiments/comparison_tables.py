@@ -35,13 +35,14 @@ def table1(studies: Sequence[Study]) -> Table:
             rows.append({"bank": study.bank.name, "method": TITLES[name], **pooled(runs)})
     frame = pd.DataFrame(rows)
     if len(studies) > 1:
-        figures = frame.groupby("method", sort=False)[["mae", "max_error", "tau"]]
-        macro = figures.agg(lambda column: column.mean(skipna=False))
+        by_method = frame.groupby("method", sort=False)[["mae", "max_error", "tau"]]
+        macro = by_method.mean(skipna=False)
         # A method without figures on some bank has no macro figure.
         macro = macro[frame.groupby("method", sort=False).size() == len(studies)]
         frame = pd.concat(
             [frame, macro.reset_index().assign(bank="macro", seeds=np.nan)], ignore_index=True
         )
+    frame["seeds"] = frame["seeds"].astype("Int64")
     return Table(
         "table1",
         "Errors at a matched budget, every compared method",

@@ -11,6 +11,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from ...models.errors import DataError
+from ..cells import cell_text
 
 _PANEL = (4.2, 3.6)
 _MARKERS = "osD^vPX<>*hp"
@@ -30,11 +31,11 @@ def plot_table(frame: pd.DataFrame, title: str) -> Figure:
     -------
     matplotlib.figure.Figure
     """
-    cells = [[_cell(value) for value in row] for row in frame.itertuples(index=False)]
+    cells = [[cell_text(value) for value in row] for row in frame.itertuples(index=False)]
     columns = [str(column).replace("_", " ") for column in frame.columns]
     widths = [max(len(text) for text in column) for column in zip(columns, *cells, strict=True)]
     figure = plt.figure(
-        figsize=(0.095 * sum(widths) + 0.25 * len(columns), 0.24 * (len(cells) + 1) + 0.5),
+        figsize=(0.095 * sum(widths) + 0.25 * len(columns), 0.2 * (len(cells) + 1) + 0.4),
         layout="constrained",
     )
     axes = figure.add_subplot()
@@ -49,13 +50,11 @@ def plot_table(frame: pd.DataFrame, title: str) -> Figure:
     )
     table.auto_set_font_size(False)
     table.set_fontsize(8)
+    numeric = [pd.api.types.is_numeric_dtype(frame[column]) for column in frame.columns]
+    for (_, column), cell in table.get_celld().items():
+        cell.get_text().set_horizontalalignment("right" if numeric[column] else "left")
+        cell.set_linewidth(0.4)
     return figure
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, float | np.floating):
-        return "" if np.isnan(value) else f"{value:.3f}"
-    return "" if value is None else str(value)
 
 
 def plot_budgets(frame: pd.DataFrame, title: str) -> Figure:
