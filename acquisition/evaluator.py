@@ -86,8 +86,7 @@ class Evaluator:
         self._state = self.sampler.state()
         self._rng = np.random.default_rng(seed)
         self._group_of = self.groups.group_by_task
-        order = np.argsort(self.groups.group_of_task, kind="stable")
-        self._members = np.split(order, np.cumsum(self.groups.size)[:-1])
+        self._members = self.groups.members
 
     @property
     def pending(self) -> list[str]:

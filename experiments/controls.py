@@ -17,7 +17,7 @@ from ..models.responses import ResponseMatrix
 from .checkpoint import Checkpoint
 from .evaluation import sampler_after
 from .files import made_folder
-from .folds import Fold
+from .folds import Fold, fold_of_target
 from .methods.hspr import HsprRun
 from .parallel import run_jobs
 from .predictions import reveal
@@ -198,8 +198,7 @@ def _recorded(
             for number, row in done:
                 checkpoint.add(number, row)
         frame = pd.DataFrame([checkpoint.rows[number] for number in sorted(checkpoint.rows)])
-    fold_of = {agent: fold.index for fold in plan for agent in fold.target}
-    frame.insert(1, "fold", frame["agent"].map(fold_of))
+    frame.insert(1, "fold", frame["agent"].map(fold_of_target(plan)))
     return frame
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral
 
@@ -29,6 +30,22 @@ class Fold:
     index: int
     source: tuple[str, ...]
     target: tuple[str, ...]
+
+
+def fold_of_target(plan: Sequence[Fold]) -> dict[str, int]:
+    """Return the fold in which each agent is a target.
+
+    Parameters
+    ----------
+    plan : sequence of Fold
+        Folds over the agents.
+
+    Returns
+    -------
+    dict of str to int
+        Index of the fold by agent.
+    """
+    return {agent: fold.index for fold in plan for agent in fold.target}
 
 
 def agent_folds(bank: ResponseMatrix, *, folds: int = FOLDS, seed: int = FOLD_SEED) -> list[Fold]:

@@ -57,20 +57,19 @@ def rank_correlation(estimate: np.ndarray, truth: np.ndarray) -> float | None:
     return float(kendalltau(estimate, truth, variant="b").statistic)
 
 
-def summarise_runs(runs: pd.DataFrame) -> dict[str, float | None]:
-    """Pool the targets within each seed, then average over the seeds.
+def pool_runs(runs: pd.DataFrame) -> dict[str, float | None]:
+    """Pool the targets within each seed, then average over the seeds (section 4.1 of the paper).
 
     Parameters
     ----------
     runs : pandas.DataFrame
-        One row a run: columns seed, estimate, truth, low, high.
+        One row a run: columns seed, estimate, truth.
 
     Returns
     -------
     dict
-        ``mae``, ``max_error`` (percentage points), ``tau`` (None where undefined), ``mae_sd`` (over
-        seeds; None for one seed), ``coverage`` (share of truths within [low, high]) and ``width``
-        (percentage points).
+        ``mae``, ``max_error`` (percentage points), ``tau`` (None where undefined) and ``mae_sd``
+        (over seeds; None for one seed).
     """
     per_seed = [
         (
@@ -82,12 +81,31 @@ def summarise_runs(runs: pd.DataFrame) -> dict[str, float | None]:
     ]
     errors, largest, taus = zip(*per_seed, strict=True)
     defined = [tau for tau in taus if tau is not None]
-    inside = (runs["low"] <= runs["truth"]) & (runs["truth"] <= runs["high"])
     return {
         "mae": float(np.mean(errors)),
         "max_error": float(np.mean(largest)),
         "tau": float(np.mean(defined)) if defined else None,
         "mae_sd": float(np.std(errors, ddof=1)) if len(errors) > 1 else None,
+    }
+
+
+def summarise_runs(runs: pd.DataFrame) -> dict[str, float | None]:
+    """Pool errors as `pool_runs` does, and say how often the intervals cover.
+
+    Parameters
+    ----------
+    runs : pandas.DataFrame
+        One row a run: columns seed, estimate, truth, low, high.
+
+    Returns
+    -------
+    dict
+        What `pool_runs` returns, ``coverage`` (share of truths within [low, high]) and ``width``
+        (percentage points).
+    """
+    inside = (runs["low"] <= runs["truth"]) & (runs["truth"] <= runs["high"])
+    return {
+        **pool_runs(runs),
         "coverage": float(inside.mean()),
         "width": float(PERCENT * (runs["high"] - runs["low"]).mean()),
     }

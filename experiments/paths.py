@@ -100,8 +100,7 @@ def query_paths(
         In the order of `seeds`; each is what an `Evaluator` with that seed asks.
     """
     gain = gain_of(criterion)
-    order = np.argsort(groups.group_of_task, kind="stable")
-    members = [part.tolist() for part in np.split(order, np.cumsum(groups.size)[:-1])]
+    members = [tasks.tolist() for tasks in groups.members]
     walkers = [_Walker(seed, members) for seed in seeds]
     branches = [_Branch(sampler.copy(), walkers)]
     finished: dict[int, QueryPath] = {}

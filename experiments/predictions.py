@@ -19,7 +19,7 @@ from ..models.errors import DataError
 from ..models.responses import ResponseMatrix
 from .checkpoint import Checkpoint
 from .files import made_folder
-from .folds import Fold
+from .folds import Fold, fold_of_target
 from .methods.base import Method, MethodRun
 from .methods.hspr import HsprRun
 from .parallel import run_jobs
@@ -124,9 +124,8 @@ def record_predictions(
             for number, row in done:
                 checkpoint.add(number, row)
         recorded = [checkpoint.rows[number] for number in sorted(checkpoint.rows)]
-    fold_of = {agent: fold.index for fold in plan for agent in fold.target}
     frame = pd.DataFrame(recorded)
-    frame.insert(1, "fold", frame["agent"].map(fold_of))
+    frame.insert(1, "fold", frame["agent"].map(fold_of_target(plan)))
     frame["queried"] = frame["queried"].map(tuple)
     return frame
 

@@ -247,10 +247,7 @@ def _choose(stage: str, settings: Sequence[Setting], rows: Sequence[dict[str, An
     for setting, (position, calibration) in product(settings, enumerate(CALIBRATIONS)):
         # Shape (m, seeds): absolute errors in percentage points.
         errors = PERCENT * np.array(
-            [
-                [path["errors"][position] for path in row["paths"] if _is_of(path, setting)]
-                for row in rows
-            ]
+            [[path["errors"][position] for path in setting.of(row["paths"])] for row in rows]
         )
         grid.append(
             {
@@ -268,10 +265,6 @@ def _choose(stage: str, settings: Sequence[Setting], rows: Sequence[dict[str, An
         table["kappa"] = None
     winner = settings[best // len(CALIBRATIONS)]
     return _Stage(table, winner, float(table["calibration"][best]))
-
-
-def _is_of(path: dict[str, Any], setting: Setting) -> bool:
-    return all(path[name] == value for name, value in setting._asdict().items())
 
 
 def _cache_file(cache_dir: str | os.PathLike[str] | None, settings: dict[str, Any]) -> Path | None:

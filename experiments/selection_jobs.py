@@ -33,6 +33,11 @@ class Setting(NamedTuple):
     kappa: float
     criterion: str
 
+    def of(self, paths: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return those of recorded paths that this setting made."""
+        fields = self._asdict().items()
+        return [path for path in paths if all(path[name] == value for name, value in fields)]
+
 
 @dataclass(frozen=True, eq=False)
 class Job:
@@ -136,7 +141,7 @@ def _medians(job: Job, groups: TaskGroups, outcomes: np.ndarray) -> Iterator[dic
     (setting,) = job.settings
     config = Config(*setting)
     known: dict[tuple[tuple[int, int], ...], tuple[float, float]] = {}
-    for path in _of(job.paths or [], setting):
+    for path in setting.of(job.paths or []):
         told = tuple((int(groups.group_of_task[t]), int(outcomes[t])) for t in path["tasks"])
         if told not in known:
             state = sampler_after(groups, config, told, nodes=job.nodes).state()
@@ -144,11 +149,6 @@ def _medians(job: Job, groups: TaskGroups, outcomes: np.ndarray) -> Iterator[dic
             known[told] = (score.median, score.mean_residual)
         errors = _errors(*known[told], len(told), outcomes)
         yield {**setting._asdict(), "seed": path["seed"], "errors": errors}
-
-
-def _of(paths: Iterable[dict[str, Any]], setting: Setting) -> list[dict[str, Any]]:
-    fields = setting._asdict().items()
-    return [path for path in paths if all(path[name] == value for name, value in fields)]
 
 
 def _errors(center: float, mean_residual: float, budget: int, outcomes: np.ndarray) -> list[float]:

@@ -34,7 +34,7 @@ def source_structure(bank: ResponseMatrix, plan: Sequence[Fold]) -> pd.DataFrame
     for fold in plan:
         source = bank.select(fold.source)
         groups = len(group_tasks(source, fit_items(source)).size)
-        zero = ~(source.values == 1).any(axis=0)
+        zero = _unsolved(source)
         for agent in fold.target:
             outcomes = bank.outcomes.sel(agent=agent).values
             rows.append(
@@ -66,9 +66,14 @@ def zero_queries(bank: ResponseMatrix, plan: Sequence[Fold], runs: pd.DataFrame)
     float
         Mean over targets and seeds, which weigh the same.
     """
-    zero = {fold.index: ~(bank.select(fold.source).values == 1).any(axis=0) for fold in plan}
+    zero = {fold.index: _unsolved(bank.select(fold.source)) for fold in plan}
     shares = [
         zero[fold][list(queried)].mean() if queried else 0.0
         for fold, queried in zip(runs["fold"], runs["queried"], strict=True)
     ]
     return float(np.mean(shares))
+
+
+def _unsolved(source: ResponseMatrix) -> np.ndarray:
+    """Return which tasks no source agent solved, shape (N,)."""
+    return ~(source.values == 1).any(axis=0)

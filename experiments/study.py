@@ -19,7 +19,7 @@ from ..models.errors import DataError
 from ..models.responses import ResponseMatrix
 from .controls import budget_sweep, matched_paths
 from .files import made_folder
-from .folds import Fold, agent_folds
+from .folds import Fold, agent_folds, fold_of_target
 from .methods import METHODS
 from .methods.hspr import SEEDS, hspr_method
 from .methods.static import static_method
@@ -269,7 +269,7 @@ class Study:
         if self.frozen is None:
             raise DataError("there are no published predictions; read them with read_frozen")
         estimates = frozen_estimates(self.frozen, self.bank, bank=self.bank.name, budget=self.share)
-        fold_of = {agent: fold.index for fold in self.plan for agent in fold.target}
+        fold_of = fold_of_target(self.plan)
         return pd.DataFrame(
             [
                 {"agent": agent, "fold": fold_of[agent], "seed": seed, "estimate": value}

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from .methods import METHODS
-from .metrics import max_error, mean_absolute_error, rank_correlation
+from .metrics import pool_runs
 from .study import Study
 
 TITLES = {name: method.title for name, method in METHODS.items()} | {
@@ -58,21 +58,12 @@ def pooled(runs: pd.DataFrame) -> dict[str, Any]:
     dict
         ``mae``, ``max_error`` (percentage points), ``tau`` (NaN where undefined) and ``seeds``.
     """
-    values = [
-        (
-            mean_absolute_error(part["estimate"].to_numpy(), part["truth"].to_numpy()),
-            max_error(part["estimate"].to_numpy(), part["truth"].to_numpy()),
-            rank_correlation(part["estimate"].to_numpy(), part["truth"].to_numpy()),
-        )
-        for _, part in runs.groupby("seed")
-    ]
-    mae, largest, tau = zip(*values, strict=True)
-    defined = [value for value in tau if value is not None]
+    figures = pool_runs(runs)
     return {
-        "mae": float(np.mean(mae)),
-        "max_error": float(np.mean(largest)),
-        "tau": float(np.mean(defined)) if defined else np.nan,
-        "seeds": len(values),
+        "mae": figures["mae"],
+        "max_error": figures["max_error"],
+        "tau": np.nan if figures["tau"] is None else figures["tau"],
+        "seeds": runs["seed"].nunique(),
     }
 
 

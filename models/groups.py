@@ -48,6 +48,12 @@ class TaskGroups:
         return [f"g{index}" for index in range(len(self.size))]
 
     @property
+    def members(self) -> list[np.ndarray]:
+        """Tasks of each group by position, in bank order: G arrays of shape (N_g,)."""
+        order = np.argsort(self.group_of_task, kind="stable")
+        return np.split(order, np.cumsum(self.size)[:-1])
+
+    @property
     def group_by_task(self) -> dict[str, int]:
         """Group of each task by task id, in bank order."""
         return dict(zip(self.tasks, self.group_of_task.tolist(), strict=True))
